@@ -24,13 +24,13 @@ DEVELOPMENT_ONLY: Final = ("deploy/Containerfile", "deploy/kind", "deploy/kustom
 def data_files(root: Path) -> Iterator[str]:
     """Yield the paths of all data files, relative to the root, in order."""
     for folder in DATA_FOLDERS:
-        yield from sorted(each for each in _files_below(root, folder) if not _is_development_only(each))
+        yield from sorted(path for path in _files_below(root, folder) if not _is_development_only(path))
 
 
 def _files_below(root: Path, folder: str) -> Iterator[str]:
-    for each in (root / folder).iterdir():
-        path = f"{folder}/{each.name}"
-        if each.is_dir():
+    for entry in (root / folder).iterdir():
+        path = f"{folder}/{entry.name}"
+        if entry.is_dir():
             yield from _files_below(root, path)
         else:
             yield path
@@ -39,7 +39,7 @@ def _files_below(root: Path, folder: str) -> Iterator[str]:
 def _is_development_only(path: str) -> bool:
     if path.endswith((".pyc", "~", ".swp")):
         return True
-    return any(path == each or path.startswith(f"{each}/") for each in DEVELOPMENT_ONLY)
+    return any(path == folder or path.startswith(f"{folder}/") for folder in DEVELOPMENT_ONLY)
 
 
 class PackageDataHook(BuildHookInterface):  # type: ignore[type-arg] # generic in a class that is imported for types only

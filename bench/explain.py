@@ -27,6 +27,7 @@ from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from localplane.https_server import serve_https
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer, WatchResponse
+from localplane.store import ObjectKey
 
 MARK: Final = "explain"
 NAMESPACE: Final = "ml"
@@ -50,6 +51,9 @@ COMMANDS: Final = {
     "usage --by node": ("usage", "--by=node", "-A"),
     "bundle": ("bundle", "-A"),
 }
+_UID: Final = re.compile(rb'"uid":"[^"]*"')
+_VERSION: Final = re.compile(rb'"resourceVersion":"[^"]*"')
+
 FROM_BUNDLE: Final = "explain claim --from bundle"
 
 
@@ -59,6 +63,7 @@ class Server:
     def __init__(self) -> None:
         self._server = ApiServer(api=Dialect.STOCK)
         self.limits: Counter[str] = Counter()
+        self._copies = 0
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer, and note the page size of lists of many."""
@@ -82,15 +87,42 @@ class Server:
         selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
         device_class = {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
         await self.write("POST", "/apis/resource.k8s.io/v1/deviceclasses", device_class)
+        await self._node("node-xxxx")
+        await self._claim("c-xxxxx", "node-xxxx", "gpu-x")
+        await self._pod("p-xxxxxx", "c-xxxxx", "node-xxxx")
         for number in range(nodes):
-            await self._node(f"node-{number:04}")
+            node = {"node-xxxx": f"node-{number:04}"}
+            self._copy(ObjectKey("nodes", "", "node-xxxx"), node)
+            self._copy(ObjectKey("resourceslices.resource.k8s.io", "", "node-xxxx"), node)
         for number in range(claims):
-            await self._claim(f"c-{number:05}", f"node-{number // GPUS % nodes:04}", f"gpu-{number % GPUS}")
+            node = {"node-xxxx": f"node-{number // GPUS % nodes:04}", "gpu-x": f"gpu-{number % GPUS}"}
+            key = ObjectKey("resourceclaims.resource.k8s.io", NAMESPACE, "c-xxxxx")
+            self._copy(key, {"c-xxxxx": f"c-{number:05}", **node})
         for number in range(pods):
             claim = number % claims
-            await self._pod(f"p-{number:05}", f"c-{claim:05}", f"node-{claim // GPUS % nodes:04}")
+            words = {"c-xxxxx": f"c-{claim:05}", "node-xxxx": f"node-{claim // GPUS % nodes:04}"}
+            self._copy(ObjectKey("pods", NAMESPACE, "p-xxxxxx"), {"p-xxxxxx": f"p-{number:06}", **words})
+        for path in ("/api/v1/nodes/node-xxxx", f"{CLAIMS}/c-xxxxx", f"{PODS}/p-xxxxxx"):
+            await self.write("DELETE", path, {"gracePeriodSeconds": 0})
+        await self.write("DELETE", "/apis/resource.k8s.io/v1/resourceslices/node-xxxx", {})
         await self.write("POST", CLAIMS, _claim("waits"))
         await self.write("POST", PODS, _pod("waits", "waits"))
+
+    def _copy(self, key: ObjectKey, words: dict[str, str]) -> None:
+        """Put a copy of an object into the store with other words; a hundred thousand requests would take minutes."""
+        store, raw = self._server.store, self._original(key)
+        for word, other in words.items():
+            raw = raw.replace(word.encode(), other.encode())
+        self._copies += 1
+        raw = _UID.sub(b'"uid":"%08x-0000-4000-8000-000000000000"' % self._copies, raw, count=1)
+        raw = _VERSION.sub(b'"resourceVersion":"%d"' % store.next_revision, raw, count=1)
+        store.put(key._replace(name=words[key.name]), raw)
+
+    def _original(self, key: ObjectKey) -> bytes:
+        original = self._server.store.get(key)
+        if original is None:
+            raise SystemExit(f"{key} was not created")
+        return original.raw
 
     async def _node(self, name: str) -> None:
         labels = {"kubernetes.io/hostname": name}

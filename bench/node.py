@@ -4,6 +4,7 @@
     python -m bench.node plugin FOLDER       the whole plugin, as ``dra-reserve kubelet-plugin`` makes it
     python -m bench.node empty FOLDER        the same protocol on the same kind of socket, and nothing behind it
     python -m bench.node reading FOLDER      the same, but it reads the claims
+    python -m bench.node syncing FOLDER      the same, and it syncs a file and its folder as often as the plugin does
 
 Each prints a line of JSON when it can be used, and runs until SIGTERM.
 """
@@ -17,7 +18,7 @@ import pstats
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from dra.kube.http import HttpTransport
 from dra.kube.resources import CLAIMS, NODES
 from dra.kube.tasks import background_task
 from dra.kube.transport import JSON, MERGE_PATCH, Request
+from dra.model.meta import Uid
 from dra.wire import plugin
 from dra.wire.plugin import (
     Device,
@@ -41,6 +43,8 @@ from dra.wire.plugin import (
     NodeUnprepareResourcesResponse,
 )
 from kubeletplugin.application import KubeletPluginOptions, PluginApplication
+from kubeletplugin.atomic_files import write_atomically
+from kubeletplugin.call_batcher import CallBatcher
 from kubeletplugin.claims import MAX_CONCURRENT_READS
 from kubeletplugin.driver_runner import PluginDirectories
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME
@@ -61,6 +65,9 @@ _ACCESS: Final = "access.json"
 
 POLL: Final = 0.001
 """Seconds between looks at how far a plugin has come."""
+
+FILE_SIZE: Final = 4096
+"""Bytes of the file that is synced: a checkpoint of some claims."""
 
 LIMIT: Final = 60.0
 """Seconds after which it has failed."""
@@ -213,6 +220,46 @@ class Reading(Nothing):
             await self._way.send(Request(method="GET", path=CLAIMS.path(namespace, claim), timeout=LIMIT))
 
 
+class Syncing(Reading):
+    """Reads each claim, and makes a file durable before each answer; calls that wait share it, as in the plugin."""
+
+    def __init__(self, way: HttpTransport, file: Path) -> None:
+        super().__init__(way)
+        self._file = file
+        self._lock = asyncio.Lock()
+        self._batcher = CallBatcher(self._sync, exclusively=self._alone)
+
+    async def node_prepare_resources(
+        self,
+        request: NodePrepareResourcesRequest,
+        context: aio.ServicerContext[NodePrepareResourcesRequest, NodePrepareResourcesResponse],
+        /,
+    ) -> NodePrepareResourcesResponse:
+        """Read the claims, and sync."""
+        answer = await super().node_prepare_resources(request, context)
+        await self._batcher.submit({Uid(claim.uid): None for claim in request.claims})
+        return answer
+
+    async def node_unprepare_resources(
+        self,
+        request: NodeUnprepareResourcesRequest,
+        context: aio.ServicerContext[NodeUnprepareResourcesRequest, NodeUnprepareResourcesResponse],
+        /,
+    ) -> NodeUnprepareResourcesResponse:
+        """Sync."""
+        await self._batcher.submit({Uid(claim.uid): None for claim in request.claims})
+        return await super().node_unprepare_resources(request, context)
+
+    async def _sync(self, claims: Mapping[Uid, None]) -> Mapping[Uid, None]:
+        await asyncio.to_thread(write_atomically, self._file, bytes(FILE_SIZE), mode=0o600, sync=True)
+        return claims
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        async with self._lock:
+            yield
+
+
 async def answering(
     root: Path, service: plugin.DraPluginServicer, ready: Callable[..., None], stopped: asyncio.Event
 ) -> None:
@@ -260,14 +307,15 @@ async def run(subject: str, root: Path, *, sync: bool) -> None:
         await answering(root, Nothing(), tell, stopped)
     else:
         way = transport(root)
-        await answering(root, Reading(way), tell, stopped)
+        service = Reading(way) if subject == "reading" else Syncing(way, root / "synced")
+        await answering(root, service, tell, stopped)
         await way.close()
 
 
 def main() -> None:
     """Run one subject."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("subject", choices=["api", "plugin", "empty", "reading"])
+    parser.add_argument("subject", choices=["api", "plugin", "empty", "reading", "syncing"])
     parser.add_argument("root", type=Path)
     parser.add_argument("--no-sync", action="store_true", help="the checkpoint is written without fsync")
     parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")

@@ -28,7 +28,8 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import JSON, Request
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, NodeAgent
+from kubeletplugin.colocation.node_agent import AgentContext, NodeAgent
+from kubeletplugin.colocation.options import ColocationOptions
 from kubeletplugin.node_events import NodeEventRecorder
 from localplane.objects import encode
 from localplane.server import ApiServer

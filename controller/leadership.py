@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,8 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.sender import RequestObserver
 from dra.kube.transport import Transport
 from dra.requests.leadership import Election
+
+_log: Final = logging.getLogger(__name__)
 
 
 def process_identity() -> str:
@@ -97,12 +100,24 @@ async def run_after_previous_writes(
     Without leader election, late writes may arrive for `previous_writes_seconds`. Raises LeadershipLostError.
     """
     if election is None:
+        _log.info(
+            "not ready for %g s: without leader election, writes of the process before may still arrive; with it, a "
+            "lease that is new or was released shows that there are none",
+            previous_writes_seconds,
+        )
         await asyncio.sleep(previous_writes_seconds)
         await work()
         return
 
     async def wait_and_work() -> None:
-        await asyncio.sleep(max(0.0, election.previous_writes_until - clock.now()))
+        seconds = election.previous_writes_until - clock.now()
+        if seconds > 0.0:
+            _log.info(
+                "not ready for %.1f s: writes of the leader before, which did not release the lease with all of its "
+                "writes answered, may still arrive",
+                seconds,
+            )
+            await asyncio.sleep(seconds)
         await work()
 
     await run_as_leader(election, wait_and_work)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from controller.leader_metrics import LeaderMetrics
 from dra.engine.claims.actions import SetReservedFor
 from dra.engine.claims.device_counts import DeviceCounts, HeldBy
 from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
@@ -23,18 +24,9 @@ from dra.engine.device_usage.history import HELD_METRIC, LABELS, USED_METRIC
 from dra.engine.devices.taints import TaintSource
 from dra.engine.instants import Instant
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
-from dra.kube.large_objects import LargeObjects
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
-from dra.telemetry.metrics import (
-    count_large_objects,
-    decision_failures_counter,
-    discarded_events_counter,
-    dropped_connections_observer,
-    render_metrics,
-    request_observer,
-)
 
 _WAIT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0)
 _COST_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -168,18 +160,17 @@ class RefusedClaimCollector(Collector):
         yield family
 
 
-class ControllerMetrics:
+class ControllerMetrics(LeaderMetrics):
     """All metrics of one controller, in a registry of their own: tests start several controllers in one process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__(leading="dra_reserve_leading", acts="is the leader")
         counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
         self.claim_writes = counter(
             "dra_reserve_claim_writes", "Successful writes of claims, by kind of write", ["write"]
         )
         self.conflicts = counter("dra_reserve_claim_conflicts", "Writes of claims that failed with a conflict")
-        self.failures = decision_failures_counter(self.registry)
         self.ungated = counter("dra_reserve_pods_ungated", "Pods whose scheduling gate was removed")
         self.resynced = counter(
             "dra_reserve_pods_kicked",
@@ -200,11 +191,6 @@ class ControllerMetrics:
             "Reasons reported in Events; kubectl dra explain reason NAME describes each reason",
             ["reason"],
         )
-        self.events_discarded = discarded_events_counter(self.registry)
-        self.request = request_observer(self.registry)
-        self.large_objects = LargeObjects()
-        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
-        self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = histogram(
             "dra_reserve_pod_listing_seconds",
             "Seconds from the first observation of a pod with its allocated claim to the pod's first "
@@ -229,9 +215,6 @@ class ControllerMetrics:
         self.idle_claims = gauge(
             "dra_reserve_claims_idle",
             "Claims that have held devices without use for idleClaimHours; 0 without idleClaimHours",
-        )
-        self.leading = gauge(
-            "dra_reserve_leading", "1 if this replica is the leader; the sum over all replicas should be 1"
         )
         for code in Code:
             self.reasons.labels(code.value)
@@ -273,7 +256,3 @@ class ControllerMetrics:
             since = consumer.first_seen if allocated_at is None else max(consumer.first_seen, allocated_at)
             room = "free" if full_at is None or full_at < since else "full"
             self.listing.labels(room).observe(now - since)
-
-    def render(self) -> bytes:
-        """Return all metrics in the text format."""
-        return render_metrics(self.registry)

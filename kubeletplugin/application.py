@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dra.api.configuration import Endpoint
+from dra.api.process_settings import ListenAddress
 from dra.engine.cpus.cpusets import NO_CPUS
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -14,8 +14,7 @@ from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
 from kubeletplugin.colocation.batch_pods.suppression_mark import lift_marked_quotas
-from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
+from kubeletplugin.colocation.options import ColocationOptions
 from kubeletplugin.colocation.resctrl.group_writer import restore_recorded_groups
 from kubeletplugin.contract import (
     BestEffortLimitable,
@@ -24,12 +23,15 @@ from kubeletplugin.contract import (
     Driver,
     NodeReservationAware,
 )
-from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
 from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.node_events import NodeEventRecorder
 from kubeletplugin.node_reservation import NodeReservationWatcher
+
+if TYPE_CHECKING:
+    from kubeletplugin.colocation.node_agent import NodeAgent
+    from kubeletplugin.device_reporter import DeviceReporter
 
 QPS: Final = 100.0
 BURST: Final = 200.0
@@ -46,8 +48,8 @@ class KubeletPluginOptions(Struct, frozen=True):
 
     node: str
     directories: PluginDirectories
-    probes: Endpoint | None = None
-    metrics: Endpoint | None = None
+    probes: ListenAddress | None = None
+    metrics: ListenAddress | None = None
     koordinator_devices: bool = False
     """Whether to report the devices in Koordinator's kind Device and in labels of the Node."""
     colocation: ColocationOptions | None = None
@@ -88,17 +90,7 @@ class PluginApplication:
             )
             for driver in drivers
         ]
-        self._reporters = [
-            DeviceReporter(
-                client,
-                runner.driver,
-                node=options.node,
-                preparer=runner.preparer,
-                changes=runner.changes,
-            )
-            for runner in self.runners
-            if options.koordinator_devices and isinstance(runner.driver, DeviceReportable)
-        ]
+        self._reporters = self._create_device_reporters(client) if options.koordinator_devices else []
         self._status_reporters = [
             DeviceStatusReporter(client, runner.driver, preparer=runner.preparer, manager=runner.driver.name)
             for runner in self.runners
@@ -111,19 +103,7 @@ class PluginApplication:
             else None
         )
         self._agent = (
-            create_node_agent(
-                client,
-                AgentContext(
-                    node=options.node,
-                    options=options.colocation,
-                    drivers=tuple(runner.driver for runner in self.runners),
-                    events=self._events,
-                    metrics=ColocationMetrics(self.metrics.registry),
-                ),
-                clock=clock,
-            )
-            if options.colocation is not None
-            else None
+            None if options.colocation is None else self._create_agent(client, options.colocation, clock=clock)
         )
         if options.colocation is None:
             # The limit of an earlier run with colocation is stored, and no part of this run would ever lift it.
@@ -133,6 +113,35 @@ class PluginApplication:
         names = [runner.driver.name for runner in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
+
+    def _create_device_reporters(self, client: Client) -> "list[DeviceReporter]":
+        from kubeletplugin.device_reporter import DeviceReporter  # noqa: PLC0415 - with pydantic, 13 MiB
+
+        return [
+            DeviceReporter(
+                client,
+                runner.driver,
+                node=self._options.node,
+                preparer=runner.preparer,
+                changes=runner.changes,
+            )
+            for runner in self.runners
+            if isinstance(runner.driver, DeviceReportable)
+        ]
+
+    def _create_agent(self, client: Client, options: ColocationOptions, *, clock: Clock) -> "NodeAgent":
+        """Return the agent of colocation, which needs CEL: 25 MiB that a plugin without colocation does not load."""
+        from kubeletplugin.colocation.metrics import ColocationMetrics  # noqa: PLC0415
+        from kubeletplugin.colocation.node_agent import AgentContext, create_node_agent  # noqa: PLC0415
+
+        context = AgentContext(
+            node=self._options.node,
+            options=options,
+            drivers=tuple(runner.driver for runner in self.runners),
+            events=self._events,
+            metrics=ColocationMetrics(self.metrics.registry),
+        )
+        return create_node_agent(client, context, clock=clock)
 
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""

@@ -41,6 +41,9 @@ class DriverCalls:
 
     def __init__(self, driver: PrepareDriver) -> None:
         self._driver = driver
+        # Asked once: a look at all methods of a protocol costs as much as a small claim.
+        self._refreshable = driver if isinstance(driver, Refreshable) else None
+        self._recheckable = driver if isinstance(driver, Recheckable) else None
 
     @property
     def name(self) -> str:
@@ -49,8 +52,8 @@ class DriverCalls:
 
     async def refresh(self) -> None:
         """Let the driver look at its devices again; raises PrepareError if it cannot tell what they are."""
-        if isinstance(self._driver, Refreshable):
-            await self._driver.refresh()
+        if self._refreshable is not None:
+            await self._refreshable.refresh()
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return a claim as the driver prepares it, with exactly the allocated devices; raises PrepareError."""
@@ -64,10 +67,10 @@ class DriverCalls:
 
         Raises PrepareError if containers cannot use its devices.
         """
-        if not isinstance(self._driver, Recheckable):
+        if self._recheckable is None:
             return known
         with self._errors_refused(known.claim):
-            now = self._driver.recheck(known)
+            now = self._recheckable.recheck(known)
             if now == known:  # nearly always, and a GPU's edits have hundreds of mounts
                 return known
             now = _checkpoint_round_trip(now)

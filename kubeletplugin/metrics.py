@@ -14,6 +14,8 @@ class PluginMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._operations: dict[tuple[str, str], tuple[Histogram, Counter]] = {}
+        """Metrics by driver and operation: a search by labels costs more than the observation."""
         self.calls = Histogram(
             "dra_reserve_plugin_call_seconds",
             "Duration of the kubelet's calls",
@@ -73,8 +75,12 @@ class PluginMetrics:
 
     def observe(self, driver: str, operation: str, *, seconds: float, refused: int) -> None:
         """Record the duration of a call and its number of refused claims."""
-        self.calls.labels(driver, operation).observe(seconds)
-        self.refused.labels(driver, operation).inc(refused)
+        key = (driver, operation)
+        if key not in self._operations:
+            self._operations[key] = self.calls.labels(*key), self.refused.labels(*key)
+        calls, claims = self._operations[key]
+        calls.observe(seconds)
+        claims.inc(refused)
 
     def render(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

@@ -28,19 +28,19 @@ def chosen(plan: Sequence[Step], names: Sequence[str], *, publish: bool) -> tupl
 
     Raises UsageError for an unknown name, and for a step that uploads unless `publish` is true.
     """
-    known = {each.name for each in plan}
+    known = {step.name for step in plan}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"step {unknown[0]}: unknown; steps: {', '.join(each.name for each in plan)}")
-    found = tuple(each for each in plan if (each.name in names if names else not each.publishes))
-    uploads = [each.name for each in found if each.publishes]
+        raise UsageError(f"step {unknown[0]}: unknown; steps: {', '.join(step.name for step in plan)}")
+    selected = tuple(step for step in plan if (step.name in names if names else not step.publishes))
+    uploads = [step.name for step in selected if step.publishes]
     if uploads and not publish:
         raise UsageError(f"step {uploads[0]}: uploads, which the release workflow does; add --publish to do it here")
-    return found
+    return selected
 
 
 def require_base(selected: Sequence[Step], base: str) -> None:
     """Raise UsageError if a step needs the digest of the base, and the base has none."""
-    needing = [each.name for each in selected if any(base in word for command in each.commands for word in command)]
+    needing = [step.name for step in selected if any(base in word for command in step.commands for word in command)]
     if needing and "@sha256:" not in base:
         raise UsageError(
             f"step {needing[0]}: base image {base} has no digest; name one: make release BASE={base}@sha256:…; "
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     if given.dry_run:
         sys.stdout.write(f"release {project.version} of {project.source}, into {given.into}; nothing is run\n\n")
-        sys.stdout.write("\n".join(describe(each) for each in plan))
+        sys.stdout.write("\n".join(describe(step) for step in plan))
         return 0
     try:
         selected = chosen(plan, given.names, publish=given.publish)
@@ -104,10 +104,10 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    for each in selected:
-        sys.stdout.write(f"== {each.name}: {each.purpose}\n")
+    for step in selected:
+        sys.stdout.write(f"== {step.name}: {step.purpose}\n")
         sys.stdout.flush()
-        if code := run(each):
+        if code := run(step):
             return code
     return 0
 

@@ -37,8 +37,8 @@ class Tree:
 def problems(project: Project, tree: Tree) -> Iterator[str]:
     """Yield each reason for which the tree must not be released, with its remedy."""
     version = project.version
-    for each in tree.uncommitted:
-        yield f"{each}: not committed; commit or remove the file"
+    for path in tree.uncommitted:
+        yield f"{path}: not committed; commit or remove the file"
     if not re.search(_DATED.format(version=re.escape(version)), tree.changelog, re.MULTILINE):
         yield f"CHANGELOG.md: has no heading of the form '## {version} (2026-01-31)'; set the date of the release"
     if tree.chart != (version, version):
@@ -61,7 +61,10 @@ def read_tree(root: Path) -> Tree:
         changelog=(root / "CHANGELOG.md").read_text(encoding="utf-8"),
         chart=(str(chart["version"]), str(chart["appVersion"])),
         image_tags=frozenset(
-            str(image["newTag"]) for each in kustomizations for image in each.get("images", ()) if "newTag" in image
+            str(image["newTag"])
+            for kustomization in kustomizations
+            for image in kustomization.get("images", ())
+            if "newTag" in image
         ),
     )
 
@@ -73,9 +76,9 @@ def _git(root: Path, *arguments: str) -> list[str]:
 
 def main() -> int:
     """Print the problems of this checkout."""
-    found = list(problems(read_project(), read_tree(ROOT)))
-    sys.stderr.writelines(f"error: {each}\n" for each in found)
-    return 1 if found else 0
+    disagreements = list(problems(read_project(), read_tree(ROOT)))
+    sys.stderr.writelines(f"error: {problem}\n" for problem in disagreements)
+    return 1 if disagreements else 0
 
 
 if __name__ == "__main__":

@@ -61,11 +61,11 @@ def chart_entries(project: Project, *, repository: str, digest: str, chart: Path
 
 
 def _files_below(folder: Path, prefix: str = "") -> list[tuple[str, Path]]:
-    found: list[tuple[str, Path]] = []
-    for each in sorted(folder.iterdir()):
-        name = f"{prefix}{each.name}"
-        found += _files_below(each, f"{name}/") if each.is_dir() else [(name, each)]
-    return found
+    files: list[tuple[str, Path]] = []
+    for path in sorted(folder.iterdir()):
+        name = f"{prefix}{path.name}"
+        files += _files_below(path, f"{name}/") if path.is_dir() else [(name, path)]
+    return files
 
 
 def main() -> int:

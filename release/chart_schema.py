@@ -47,15 +47,15 @@ def schema() -> Json:
 def _forget_defaults(node: Any) -> None:  # noqa: ANN401 - any JSON
     """Drop titles and the defaults of whole sections: values.yaml has them, and Helm reads none from here."""
     if isinstance(node, list):
-        for each in node:
-            _forget_defaults(each)
+        for item in node:
+            _forget_defaults(item)
     elif isinstance(node, dict):
         if isinstance(node.get("title"), str):
             del node["title"]
         if isinstance(node.get("default"), dict):
             del node["default"]
-        for each in node.values():
-            _forget_defaults(each)
+        for value in node.values():
+            _forget_defaults(value)
 
 
 def text() -> str:

@@ -34,7 +34,7 @@ def build(into: Path) -> tuple[Path, Path]:
                 archive.extractall(Path(scratch, name, "source"), filter="data")
             (source,) = Path(scratch, name, "source").iterdir()
             wheels.append(_hatchling(source, "wheel", Path(scratch, name, "dist")))
-        if len({each.read_bytes() for each in wheels}) != 1:
+        if len({wheel.read_bytes() for wheel in wheels}) != 1:
             raise DifferentWheelsError(f"{wheels[0].name}: two builds of the same source differ")
         return Path(shutil.copy(sdist, into)), Path(shutil.copy(wheels[0], into))
 
@@ -66,8 +66,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder for the files")
     try:
-        for each in build(parser.parse_args().into):
-            _PRINT(f"{each}\n")
+        for path in build(parser.parse_args().into):
+            _PRINT(f"{path}\n")
     except DifferentWheelsError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

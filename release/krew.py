@@ -30,8 +30,8 @@ from release.project import ROOT, read_project
 PYTHONS: Final = tuple(f"3.{minor}" for minor in range(launcher.OLDEST, launcher.NEWEST + 1))
 
 WHEEL_PLATFORMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "linux-amd64": tuple(f"{each}_x86_64" for each in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")),
-    "linux-arm64": tuple(f"{each}_aarch64" for each in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")),
+    "linux-amd64": tuple(f"{tag}_x86_64" for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")),
+    "linux-arm64": tuple(f"{tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")),
     "darwin-arm64": ("macosx_11_0_arm64", "macosx_11_0_universal2", "macosx_10_9_universal2"),
 }
 """Platform → tags of its wheels: glibc 2.28 or later, macOS 11 or later."""
@@ -54,14 +54,14 @@ class ConflictError(RuntimeError):
 
 def locked_requirements(text: str, *, without: Iterable[str]) -> str:
     """Return a file of pip-compile without some packages, with the hashes of all others."""
-    names = {each.lower() for each in without}
+    names = {name.lower() for name in without}
     return "".join(match[0] for match in _BLOCK.finditer(text) if match["name"].lower() not in names)
 
 
 def node_packages(pyproject: str) -> tuple[str, ...]:
     """Return the names of the packages that only a node's plugin needs: the extra ``node``."""
     extra = tomllib.loads(pyproject)["project"]["optional-dependencies"]["node"]
-    return tuple(re.split(r"[<>=!~ \[;]", each, maxsplit=1)[0] for each in extra)
+    return tuple(re.split(r"[<>=!~ \[;]", requirement, maxsplit=1)[0] for requirement in extra)
 
 
 def library_folders(wheels: Mapping[str, Iterable[str]]) -> Mapping[str, str]:
@@ -78,28 +78,28 @@ def library_folders(wheels: Mapping[str, Iterable[str]]) -> Mapping[str, str]:
 def wheel_entries(wheel: Path) -> Iterator[tuple[str, Entry]]:
     """Yield the files that a wheel installs as packages, without its scripts and `LEFT_OUT`."""
     with zipfile.ZipFile(wheel) as archive:
-        for each in archive.infolist():
-            name = each.filename
+        for member in archive.infolist():
+            name = member.filename
             if data := _DATA.match(name):
                 if data["scheme"] not in {"purelib", "platlib"}:
                     continue
                 name = data["path"]
-            if not each.is_dir() and not LEFT_OUT.match(name):
-                mode = stat.S_IMODE(each.external_attr >> 16) & stat.S_IXUSR
-                yield name, Entry(archive.read(each), MODE_PROGRAM) if mode else Entry(archive.read(each))
+            if not member.is_dir() and not LEFT_OUT.match(name):
+                mode = stat.S_IMODE(member.external_attr >> 16) & stat.S_IXUSR
+                yield name, Entry(archive.read(member), MODE_PROGRAM) if mode else Entry(archive.read(member))
 
 
 def archive_entries(wheels: Iterable[tuple[str, Path]], *, root: Path = ROOT) -> Mapping[str, Entry]:
     """Return the files of an archive; `wheels` are pairs of library folder and wheel. Raises ConflictError."""
     program = Entry(Path(launcher.__file__).read_bytes(), MODE_PROGRAM)
-    found = dict.fromkeys(launcher.MODULES, program)
-    found |= {name: Entry((root / name).read_bytes()) for name in ("LICENSE", "NOTICE")}
+    entries = dict.fromkeys(launcher.MODULES, program)
+    entries |= {name: Entry((root / name).read_bytes()) for name in ("LICENSE", "NOTICE")}
     for folder, wheel in wheels:
         for name, entry in wheel_entries(wheel):
             path = f"{LIBRARY_FOLDER}/{folder}/{name}"
-            if found.setdefault(path, entry) != entry:
+            if entries.setdefault(path, entry) != entry:
                 raise ConflictError(f"{path}: {wheel.name} and another package have different files of this name")
-    return found
+    return entries
 
 
 def download(requirements: Path, *, platform: str, python: str, into: Path) -> tuple[str, ...]:
@@ -109,10 +109,10 @@ def download(requirements: Path, *, platform: str, python: str, into: Path) -> t
     """
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--require-hashes", "--only-binary", ":all:", "--implementation", "cp", "--python-version", python]
-    command += [word for each in WHEEL_PLATFORMS[platform] for word in ("--platform", each)]
+    command += [word for tag in WHEEL_PLATFORMS[platform] for word in ("--platform", tag)]
     folder = into / python
     subprocess.run([*command, "--dest", str(folder), "--requirement", str(requirements)], check=True, timeout=600)  # noqa: S603 - our own arguments
-    return tuple(sorted(each.name for each in folder.iterdir()))
+    return tuple(sorted(path.name for path in folder.iterdir()))
 
 
 def build(platform: str, *, into: Path) -> Path:
@@ -125,9 +125,11 @@ def build(platform: str, *, into: Path) -> Path:
         requirements = Path(scratch, "locked.txt")
         requirements.write_text(locked_requirements(locked, without=extra), encoding="utf-8")
         downloads = Path(scratch, "wheels")
-        names = {each: download(requirements, platform=platform, python=each, into=downloads) for each in PYTHONS}
+        names = {
+            version: download(requirements, platform=platform, python=version, into=downloads) for version in PYTHONS
+        }
         folders = library_folders(names)
-        wheels = {name: downloads / version / name for version, found in names.items() for name in found}
+        wheels = {name: downloads / version / name for version, files in names.items() for name in files}
         path = into / made.krew_archive(platform)
         chosen = [("any", ours), *((folders[name], wheel) for name, wheel in sorted(wheels.items()))]
         write_archive(path, archive_entries(chosen))

@@ -84,7 +84,7 @@ def main() -> int:
     project = read_project()
     made = Artefacts(version=project.version)
     try:
-        sha256s = {each: sha256(folder / made.krew_archive(each)) for each in KREW_PLATFORMS}
+        sha256s = {platform: sha256(folder / made.krew_archive(platform)) for platform in KREW_PLATFORMS}
     except FileNotFoundError as error:
         sys.stderr.write(f"error: {error.filename}: not there; run: python -m release.krew\n")
         return 1

@@ -137,7 +137,7 @@ def steps(project: Project, *, base: str, commit: str, commit_time: str, into: s
             name="krew",
             purpose="archives of kubectl dra with the locked packages, and the manifest with their checksums",
             commands=(
-                *((PYTHON, "-m", "release.krew", *module, "--platform", each) for each in KREW_PLATFORMS),
+                *((PYTHON, "-m", "release.krew", *module, "--platform", platform) for platform in KREW_PLATFORMS),
                 (PYTHON, "-m", "release.krew_manifest", *module),
             ),
             writes=(*made.krew, made.krew_manifest),
@@ -198,7 +198,7 @@ def steps(project: Project, *, base: str, commit: str, commit_time: str, into: s
                 (
                     *("gh", "release", "create", project.tag, "--verify-tag", "--title", project.version),
                     *("--notes", f"Changes: {project.source}/blob/{project.tag}/CHANGELOG.md"),
-                    *(str(path / each) for each in made.uploaded),
+                    *(str(path / name) for name in made.uploaded),
                 ),
             ),
             publishes=True,
@@ -242,7 +242,7 @@ def describe(step: Step) -> str:
     lines = [f"{step.name}: {step.purpose}{place}"]
     lines += [f"    $ {_shown(command)}" for command in step.commands]
     lines += [f"    {step.without_commands}"] if step.without_commands else []
-    lines += [f"    writes {each}" for each in step.writes]
+    lines += [f"    writes {path}" for path in step.writes]
     return "\n".join(lines) + "\n"
 
 

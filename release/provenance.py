@@ -47,7 +47,7 @@ def statement(project: Project, build: Build, *, files: Mapping[str, str], diges
     return {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
-            *({"name": name, "digest": {"sha256": each}} for name, each in sorted(files.items())),
+            *({"name": name, "digest": {"sha256": checksum}} for name, checksum in sorted(files.items())),
             {"name": project.image, "digest": _digest_set(digest)},
         ],
         "predicateType": "https://slsa.dev/provenance/v1",
@@ -59,7 +59,7 @@ def statement(project: Project, build: Build, *, files: Mapping[str, str], diges
                 "resolvedDependencies": [
                     {"uri": f"git+{project.source}@refs/tags/{project.tag}", "digest": {"gitCommit": build.commit}},
                     {"uri": f"pkg:docker/{base.replace(':', '@')}", "digest": _digest_set(base_digest)},
-                    *({"name": name, "digest": {"sha256": each}} for name, each in build.locks.items()),
+                    *({"name": name, "digest": {"sha256": checksum}} for name, checksum in build.locks.items()),
                 ],
             },
             "runDetails": {"builder": {"id": build.builder}},

@@ -48,17 +48,17 @@ class Pinned:
 
 def pinned(text: str) -> tuple[Pinned, ...]:
     """Return the packages of a file that pip-compile has written."""
-    found = []
+    packages = []
     for match in _PINNED.finditer(text):
         _, _, via = match["rest"].partition("# via")
-        found.append(
+        packages.append(
             Pinned(
                 name=match["name"].lower(),
                 version=match["version"],
                 needed_by=tuple(filter(None, (line.strip(" #") for line in via.splitlines()))),
             )
         )
-    return tuple(found)
+    return tuple(packages)
 
 
 def sbom(packages: tuple[Pinned, ...], *, project: Json, vendored: tuple[Json, ...] = ()) -> Json:
@@ -96,7 +96,7 @@ def sbom(packages: tuple[Pinned, ...], *, project: Json, vendored: tuple[Json, .
 
 def vendored_components(lock: Json) -> tuple[Json, ...]:
     """Return the components of a lock of vendored files: each package with its licence and the hashes of its files."""
-    return tuple(_vendored(each) for each in lock["packages"])
+    return tuple(_vendored(package) for package in lock["packages"])
 
 
 def _vendored(package: Json) -> Json:
@@ -135,8 +135,10 @@ def _licenses(described: metadata.PackageMetadata) -> list[Json]:
     """Return the licence as the package names it: an expression, its classifiers, or the first line of its text."""
     if expression := described.get("License-Expression"):
         return [{"expression": expression}]
-    classifiers = [each for each in described.get_all("Classifier", []) if each.startswith("License ::")]
-    names = [each.rpartition(" :: ")[2] for each in classifiers]
+    classifiers = [
+        classifier for classifier in described.get_all("Classifier", []) if classifier.startswith("License ::")
+    ]
+    names = [classifier.rpartition(" :: ")[2] for classifier in classifiers]
     if not names and (text := described.get("License", "").strip()):
         names = [text.splitlines()[0]]
     return [{"license": {"name": name}} for name in names]

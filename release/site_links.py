@@ -77,8 +77,8 @@ def _manifests(folder: Path) -> str:
 
 def _outside(source: Path) -> list[Path]:
     """Return the files outside of docs/ to which a page links."""
-    found = [_target(source, link) for link, _ in _LINK.findall(source.read_text(encoding="utf-8"))]
-    return [target for target in found if target is not None and not target.is_relative_to(ROOT / "docs")]
+    targets = [_target(source, link) for link, _ in _LINK.findall(source.read_text(encoding="utf-8"))]
+    return [target for target in targets if target is not None and not target.is_relative_to(ROOT / "docs")]
 
 
 def _target(source: Path, link: str) -> Path | None:
@@ -107,7 +107,7 @@ def _source(address: str) -> Path:
 
 def _file(source: Path, config: Any) -> File:  # noqa: ANN401 - mkdocs' own
     if source.is_dir():
-        text = "\n".join(sorted(each.name for each in source.iterdir()))
+        text = "\n".join(sorted(path.name for path in source.iterdir()))
     else:
         text = source.read_text(encoding="utf-8")
     file = File.generated(config, _address(source), content=text)

@@ -4,6 +4,7 @@ And how often garbage is looked for, which is a tenth of all work if one does no
 programs in Go that run for a moment (kubectl, Helm) need hardly look.
 """
 
+import ctypes
 import gc
 import os
 import tempfile
@@ -20,13 +21,16 @@ LONG = 3600
 OFTEN = 10_000, 20, 20
 """After how many new objects, as `gc.set_threshold` takes it."""
 
+WHILE_COLLECTING = 50_000, 10, 1_000
+"""The same while tests are collected: most of what is made stays, but pytest leaves cycles of 30 MiB behind."""
+
 LARGE = 4
-"""MiB by which a module may grow the process before its garbage is collected at its end."""
+"""MiB by which tests may grow the process before their garbage is collected and free memory given back."""
 
 os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/cluster/run_folder.py
 
 MEMORY = pytest.StashKey[int]()
-"""MiB of the process at the end of the last module."""
+"""MiB of the process when its garbage was collected last."""
 
 settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
@@ -63,15 +67,20 @@ def pytest_testnodedown(node):
     cpu_time.receive(node.config, getattr(node, "workeroutput", {}))
 
 
-def pytest_runtest_teardown(item, nextitem):
-    """Learn now and then how fast the machine is for this process; free the memory of a module that took much."""
+def pytest_runtest_teardown(item):
+    """Learn now and then how fast the machine is for this process, and free the memory of tests that took much."""
     cpu_time.sample(item.config)
-    if nextitem is None or nextitem.path != item.path:
-        memory = cpu_time.memory()
-        if memory > item.config.stash.get(MEMORY, 0) + LARGE:
-            gc.collect()
-            memory = cpu_time.memory()
-        item.config.stash[MEMORY] = memory
+    memory = cpu_time.memory()
+    if memory > item.config.stash.setdefault(MEMORY, memory) + LARGE:
+        gc.collect()
+        give_back_free_memory()
+        item.config.stash[MEMORY] = cpu_time.memory()
+
+
+def give_back_free_memory():
+    """Have the C library give pages without objects back to the system, if it is one that keeps them."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -82,14 +91,14 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Look for no garbage while tests are collected, and never again among them."""
+    """Look for little garbage while tests are collected, and never again among them."""
     del session
-    gc.disable()
+    gc.set_threshold(*WHILE_COLLECTING)
     try:
         return (yield)
     finally:
         gc.collect()  # tests that are left out
-        gc.enable()
+        give_back_free_memory()
         gc.freeze()
         gc.set_threshold(*OFTEN)
 

@@ -1,10 +1,13 @@
 """The budget of a test run is in CPU seconds of a quiet machine: a busy machine fails no run."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tests import cpu_time, remarks
+
+MAKEFILE = Path(__file__).parents[1] / "Makefile"
 
 
 def main_process(*used):
@@ -65,6 +68,12 @@ def test_processes_that_tell_their_use_are_not_counted_as_children_too(monkeypat
         cpu_time.send(config)
         cpu_time.judge(config)
     assert [remarks.lines(config)[0].split(",")[0] for config in (alone, beside)] == ["CPU: 552 s", "CPU: 552 s"]
+
+
+def test_the_budget_of_make_test_is_no_larger_than_a_person_waits_for():
+    line = next(line for line in MAKEFILE.read_text().splitlines() if line.startswith(cpu_time.BUDGET))
+    assert line.removeprefix(f"{cpu_time.BUDGET} ?= ").isdecimal()
+    assert int(line.split()[-1]) <= 330  # three minutes on two cores
 
 
 def test_work_is_timed_once_in_many_tests(monkeypatch):

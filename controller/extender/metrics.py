@@ -3,20 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from controller.leader_metrics import LISTENERS, LeaderMetrics
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     certificate_observer,
-    count_large_objects,
-    decision_failures_counter,
-    discarded_events_counter,
-    dropped_connections_observer,
-    render_metrics,
-    request_observer,
 )
 
 _COST_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -34,11 +28,11 @@ class _ReservationCollector(Collector):
         yield family
 
 
-class ExtenderMetrics:
+class ExtenderMetrics(LeaderMetrics):
     """All metrics of one extender, in a registry of their own."""
 
     def __init__(self, cache: SchedulerCache) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__(leading="dra_reserve_extender_leading", acts="binds pods", listeners=("extender", *LISTENERS))
         self.registry.register(_ReservationCollector(cache))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
@@ -75,22 +69,6 @@ class ExtenderMetrics:
             "Nodes whose annotation node.koordinator.sh/reservation is malformed; the last valid value counts",
             registry=self.registry,
         )
-        self.leading = Gauge(
-            "dra_reserve_extender_leading",
-            "1 if this replica binds pods; the sum over all replicas should be 1",
-            registry=self.registry,
-        )
-        self.failures = decision_failures_counter(self.registry)
         self.observe_certificates = certificate_observer(self.registry, "extender")
-
-        self.request = request_observer(self.registry)
-        self.large_objects = LargeObjects()
-        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
-        self.events_discarded = discarded_events_counter(self.registry)
-        self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:
             self.binds.labels(outcome)
-
-    def render(self) -> bytes:
-        """Return all metrics in the text format."""
-        return render_metrics(self.registry)

@@ -3,21 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.descheduling.metrics import RoundMetrics
+from controller.leader_metrics import LeaderMetrics
 from dra.engine.migration.job_cache import JobCache
-from dra.kube.large_objects import LargeObjects
-from dra.telemetry.metrics import (
-    count_large_objects,
-    decision_failures_counter,
-    discarded_events_counter,
-    dropped_connections_observer,
-    render_metrics,
-    request_observer,
-)
 
 _BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _PENDING: Final = "Pending"
@@ -51,11 +43,11 @@ class _JobCollector(Collector):
         )
 
 
-class DeschedulerMetrics:
+class DeschedulerMetrics(LeaderMetrics):
     """All metrics of one descheduler, in a registry of their own."""
 
     def __init__(self, jobs: JobCache) -> None:
-        self.registry = CollectorRegistry()
+        super().__init__(leading="dra_reserve_descheduler_leading", acts="migrates pods")
         self.registry.register(_JobCollector(jobs))
         self.migrations = Counter(
             "dra_reserve_descheduler_migrations",
@@ -82,18 +74,3 @@ class DeschedulerMetrics:
             registry=self.registry,
         )
         self.rounds = RoundMetrics(self.registry)
-        self.leading = Gauge(
-            "dra_reserve_descheduler_leading",
-            "1 if this replica migrates pods; the sum over all replicas should be 1",
-            registry=self.registry,
-        )
-        self.failures = decision_failures_counter(self.registry)
-        self.request = request_observer(self.registry)
-        self.large_objects = LargeObjects()
-        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
-        self.events_discarded = discarded_events_counter(self.registry)
-        self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
-
-    def render(self) -> bytes:
-        """Return all metrics in the text format."""
-        return render_metrics(self.registry)

@@ -6,12 +6,10 @@ no error. Any other failure of an evaluation (such as a missing attribute) is an
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
-from cel_expr_python import cel
-
-from dra.cel import library
+from dra.cel.evaluator import cel
 from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
 from dra.cel.selector_fields import fields_read, project_device
 from dra.model.slices import Device
@@ -26,7 +24,11 @@ RESULT_CACHE_SIZE: Final = 64
 """Maximum number of results kept for a selector and differing devices: users may create any number of devices."""
 
 _DOMAIN_LITERAL: Final = re.compile(r"""["']([a-z0-9][-a-z0-9.]*)["']""")
-_ENVIRONMENT: Final = environment({"device": cel.Type.DYN})
+
+
+@cache
+def _environment() -> Any:  # noqa: ANN401 - cel.Env
+    return environment({"device": cel().Type.DYN})
 
 
 class MalformedSelectorError(ValueError):
@@ -49,10 +51,10 @@ class CompiledSelector:
                 f"a selector has {len(expression)} characters; {SELECTOR_EXPRESSION_MAX_LENGTH} are allowed"
             )
         try:
-            self._compiled = Expression(expression, _ENVIRONMENT)
+            self._compiled = Expression(expression, _environment())
         except MalformedExpressionError as error:
             raise MalformedSelectorError(f"{expression!r} is not a valid CEL expression: {error}") from error
-        if self._compiled.type not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
+        if self._compiled.type not in (cel().Type.BOOL, cel().Type.DYN):  # a tuple: these types cannot be hashed
             raise MalformedSelectorError(f"{expression!r} evaluates to {self._compiled.type}, not to a bool")
         self._domains = frozenset(_DOMAIN_LITERAL.findall(expression))
         self._fields = fields_read(expression)
@@ -137,13 +139,27 @@ def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that
             return _scalar(value[kind])
     try:
         if "version" in value:
-            return library.semver(value["version"])
+            return _semver()(value["version"])
         if "versions" in value:
-            return [library.semver(version) for version in value["versions"]]
+            return [_semver()(version) for version in value["versions"]]
     except (TypeError, ValueError):
         return None
     several = next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
     return [_scalar(item) for item in several] if isinstance(several, list) else None
+
+
+@cache
+def _semver() -> Callable[[str], Any]:
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return library.semver
+
+
+@cache
+def _quantity() -> Callable[[str], Any]:
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return library.quantity
 
 
 def _scalar(value: object) -> object:
@@ -153,6 +169,6 @@ def _scalar(value: object) -> object:
 
 def _capacity(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a quantity, or None for what is none
     try:
-        return library.quantity(value["value"])
+        return _quantity()(value["value"])
     except (KeyError, TypeError, ValueError):
         return None

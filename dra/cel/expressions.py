@@ -7,21 +7,10 @@ clients know.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, NoReturn
 
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
-
-from dra.cel import library
-
-_EXTENSIONS: Final = (
-    ext_bindings.ExtBindings(),
-    ext_encoders.ExtEncoders(),
-    ext_math.ExtMath(),
-    ext_optional.ExtOptional(),
-    ext_strings.ExtStrings(),
-    library.FUNCTIONS,
-)
+from dra.cel.evaluator import cel
 
 NESTING_MAX: Final = 256
 """Maximum levels of maps and lists in data. The deepest objects that users write, schemas of CRDs, have about forty.
@@ -41,7 +30,31 @@ class EvaluationError(Exception):
 
 def environment(variables: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Env
     """Return the environment in which expressions over variables of the given types are compiled."""
-    return cel.NewEnv(library.DESCRIPTOR_POOL, variables=dict(variables), extensions=list(_EXTENSIONS))
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return cel().NewEnv(library.DESCRIPTOR_POOL, variables=dict(variables), extensions=list(_extensions()))
+
+
+@cache
+def _extensions() -> tuple[Any, ...]:
+    from cel_expr_python.ext import (  # noqa: PLC0415 - only an expression needs them, see `dra.cel.evaluator`
+        ext_bindings,
+        ext_encoders,
+        ext_math,
+        ext_optional,
+        ext_strings,
+    )
+
+    from dra.cel import library  # noqa: PLC0415 - as above
+
+    return (
+        ext_bindings.ExtBindings(),
+        ext_encoders.ExtEncoders(),
+        ext_math.ExtMath(),
+        ext_optional.ExtOptional(),
+        ext_strings.ExtStrings(),
+        library.FUNCTIONS,
+    )
 
 
 class Expression:
@@ -68,7 +81,7 @@ class Expression:
     def evaluate_flat(self, data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever it means
         """Return the expression's value for data that are known not to be nested deep. Raises EvaluationError."""
         answer = _result(lambda: self._compiled.eval(data=data))
-        if answer.type() == cel.Type.ERROR:
+        if answer.type() == cel().Type.ERROR:
             raise EvaluationError(_as_cel_go(_STATUS.sub("", str(answer.value()))))
         return answer.plain_value()
 

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from google.protobuf.message import Message
-
 MESSAGE_BYTES: Final = 640
 """Bytes leaked for a quantity, a version, an address or a URL, as measured."""
 
@@ -30,27 +28,30 @@ def leaked_bytes() -> int:
 
 def may_leak(expression: str) -> bool:
     """Report whether an expression may call a function that leaks memory."""
+    from dra.cel import library  # noqa: F401, PLC0415 - its functions call `count_leaks`
+
     return any(not _function_names.isdisjoint({name, name.rpartition(".")[2]}) for name in _CALLED.findall(expression))
 
 
 def count_leaks(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls `run` and counts the bytes that the call leaks."""
+    from google.protobuf.message import Message  # noqa: PLC0415 - loaded with the evaluator, which needs it
+
     _function_names.update((name, name.rpartition(".")[2]))
 
+    def size(value: object) -> int:
+        if isinstance(value, str):
+            return value.__sizeof__()
+        if isinstance(value, Message):
+            return MESSAGE_BYTES
+        if isinstance(value, list):
+            return value.__sizeof__() + sum(map(size, value))
+        return 0 if isinstance(value, bool | int) else value.__sizeof__()
+
     def call(*arguments: object) -> object:
-        _Leaked.bytes += sum(map(_size, arguments))
+        _Leaked.bytes += sum(map(size, arguments))
         result = run(*arguments)
-        _Leaked.bytes += _size(result)
+        _Leaked.bytes += size(result)
         return result
 
     return call
-
-
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return value.__sizeof__()
-    if isinstance(value, Message):
-        return MESSAGE_BYTES
-    if isinstance(value, list):
-        return value.__sizeof__() + sum(map(_size, value))
-    return 0 if isinstance(value, bool | int) else value.__sizeof__()

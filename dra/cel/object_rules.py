@@ -6,15 +6,18 @@ fails on an object (a field that is not set yet) is false. If the evaluator has 
 too deep, too many items), `RuleError` says so: it is unknown whether the rule holds.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Container, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
-from cel_expr_python import cel
-
+from dra.cel.evaluator import cel
 from dra.cel.expressions import EvaluationError, activation, evaluate_raw
 from dra.model.references import GroupResource, MalformedReferenceError
 
-_ENVIRONMENT: Final = cel.NewEnv(variables={"object": cel.Type.DYN})
+
+@cache
+def _environment() -> Any:  # noqa: ANN401 - cel.Env
+    return cel().NewEnv(variables={"object": cel().Type.DYN})
 
 
 class MalformedRuleError(ValueError):
@@ -26,19 +29,16 @@ class RuleError(Exception):
 
 
 class CompiledRule:
-    """A compiled rule over objects. Raises MalformedRuleError on construction."""
+    """A rule over objects. Raises MalformedRuleError on construction, unless the rule is known to be valid.
+
+    A valid rule is compiled when it is first evaluated: an idle process need not load the evaluator.
+    """
 
     __slots__ = ("_compiled", "expression")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, *, is_valid: bool = False) -> None:
         self.expression = expression
-        try:
-            self._compiled = _ENVIRONMENT.compile(expression)
-        except RuntimeError as error:
-            raise MalformedRuleError(f"{expression!r} is not a valid CEL expression: {error}") from error
-        answer = self._compiled.return_type()
-        if answer not in (cel.Type.BOOL, cel.Type.DYN):  # a tuple: these types cannot be hashed
-            raise MalformedRuleError(f"{expression!r} evaluates to {answer}, not to a bool")
+        self._compiled: Any = None if is_valid else _compile(expression)
 
     def __repr__(self) -> str:
         return f"CompiledRule({self.expression!r})"
@@ -52,16 +52,29 @@ class CompiledRule:
 
     def holds_for(self, data: Any) -> bool:  # noqa: ANN401 - cel.Activation
         """Report whether the rule is true for an object that `activation` has converted. Raises RuleError likewise."""
+        if self._compiled is None:
+            self._compiled = _compile(self.expression)
         try:
             answer = evaluate_raw(self._compiled, data)
         except EvaluationError as error:
             raise RuleError(str(error)) from error
-        return bool(answer.type() == cel.Type.BOOL and answer.value())
+        return bool(answer.type() == cel().Type.BOOL and answer.value())
+
+
+def _compile(expression: str) -> Any:  # noqa: ANN401 - cel.Expression
+    try:
+        compiled = _environment().compile(expression)
+    except RuntimeError as error:
+        raise MalformedRuleError(f"{expression!r} is not a valid CEL expression: {error}") from error
+    answer = compiled.return_type()
+    if answer not in (cel().Type.BOOL, cel().Type.DYN):  # a tuple: these types cannot be hashed
+        raise MalformedRuleError(f"{expression!r} evaluates to {answer}, not to a bool")
+    return compiled
 
 
 def _activation(content: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Activation
     try:
-        return activation(_ENVIRONMENT, {"object": content})
+        return activation(_environment(), {"object": content})
     except EvaluationError as error:
         raise RuleError(str(error)) from error
 
@@ -99,18 +112,21 @@ class WorkloadRules(NamedTuple):
 
 
 def compile_workload_rules(
-    finished: Mapping[str, str], suspended: Mapping[str, str]
+    finished: Mapping[str, str], suspended: Mapping[str, str], *, valid: Container[str] = ()
 ) -> dict[GroupResource, WorkloadRules]:
-    """Return the compiled rules of each kind, from expressions by resource in kubectl's notation (``jobs.batch``).
+    """Return the rules of each kind, from expressions by resource in kubectl's notation (``jobs.batch``).
 
-    An empty expression stands for a missing rule. Raises MalformedRuleError, which names the resource.
+    ``valid``: expressions that need no check. An empty expression stands for a missing rule. Raises MalformedRuleError,
+    which names the resource.
     """
     rules = {}
     for resource in dict.fromkeys((*finished, *suspended)):
         try:
             rules[GroupResource.parse(resource)] = WorkloadRules(
                 *(
-                    CompiledRule(expressions[resource]) if expressions.get(resource) else None
+                    CompiledRule(expressions[resource], is_valid=expressions[resource] in valid)
+                    if expressions.get(resource)
+                    else None
                     for expressions in (finished, suspended)
                 )
             )

@@ -28,7 +28,7 @@ def _interval(ctx: click.Context, param: click.Parameter, text: str | None) -> i
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Path to the configuration file: our own, Koordinator's DeschedulerConfiguration, or a DeschedulerPolicy.",
+    help="Path to the configuration: of dra-reserve, a DeschedulerConfiguration (Koordinator), or a DeschedulerPolicy.",
 )
 @click.option(
     "--descheduling-interval",

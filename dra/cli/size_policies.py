@@ -13,9 +13,8 @@ number of values is at most that of commas and opening brackets in the text.
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
-
 from dra.api.structural_schema import MAX_ENTRIES
+from dra.cli import policy_documents
 
 MAX_CHARACTERS: Final = 256 << 10
 """Maximum length of a spec as text. Templates are pods, which rarely have a tenth of that."""
@@ -69,24 +68,9 @@ KINDS: Final = (
 )
 
 
-class _Dumper(yaml.SafeDumper):
-    """A dumper that writes expressions as blocks, and nothing as an alias."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _block)
-
-
 def manifest(kind: LimitedKind) -> str:
     """Return the content of the file of a kind."""
-    text = yaml.dump_all(_documents(kind), Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)
-    return f"{_HEADER}{text}"
+    return f"{_HEADER}{policy_documents.dump(_documents(kind))}"
 
 
 def exceeds_shape(name: str, *, levels: int, depth: int = 0) -> str:
@@ -120,22 +104,13 @@ def _documents(kind: LimitedKind) -> list[dict[str, Any]]:
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
-        "variables": [{"name": name, "expression": text} for name, text in variables.items()],
+        "variables": policy_documents.named(variables),
         "validations": [*_spec_validations(kind), *_metadata_validations()],
     }
+    binding = {"policyName": kind.policy, "validationActions": ["Deny"]}
     return [
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": kind.policy},
-            "spec": spec,
-        },
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": kind.policy},
-            "spec": {"policyName": kind.policy, "validationActions": ["Deny"]},
-        },
+        policy_documents.document("ValidatingAdmissionPolicy", kind.policy, spec),
+        policy_documents.document("ValidatingAdmissionPolicyBinding", kind.policy, binding),
     ]
 
 

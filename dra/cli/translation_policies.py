@@ -50,11 +50,10 @@ def _documents() -> list[dict[str, Any]]:
         "messageExpression": expressions.message(),
     }
     return [
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": REQUESTS},
-            "spec": {
+        policy_documents.document(
+            "MutatingAdmissionPolicy",
+            REQUESTS,
+            {
                 "failurePolicy": "Fail",
                 "reinvocationPolicy": "IfNeeded",
                 "matchConstraints": pods("CREATE"),
@@ -66,7 +65,7 @@ def _documents() -> list[dict[str, Any]]:
                 "variables": named(refusals | expressions.entry_variables()),
                 "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.mutation()}}],
             },
-        },
+        ),
         _binding("MutatingAdmissionPolicyBinding", REQUESTS),
         *_validating(
             REQUESTS,
@@ -107,24 +106,17 @@ def _validating(
         "validations": [validation],
     }
     return [
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {field: value for field, value in spec.items() if value},
-        },
+        policy_documents.document(
+            "ValidatingAdmissionPolicy", name, {field: value for field, value in spec.items() if value}
+        ),
         _binding("ValidatingAdmissionPolicyBinding", name, validationActions=["Deny"]),
     ]
 
 
 def _binding(kind: str, name: str, **more: list[str]) -> dict[str, Any]:
     namespaces = {"matchLabels": {well_known.LABEL_ENABLED: well_known.ENABLED}}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {"policyName": name, **more, "matchResources": {"namespaceSelector": namespaces}},
-    }
+    spec = {"policyName": name, **more, "matchResources": {"namespaceSelector": namespaces}}
+    return policy_documents.document(kind, name, spec)
 
 
 def main() -> None:

@@ -162,6 +162,7 @@ class Client:
         *,
         selection: Selection = EVERYTHING,
         priority: RequestPriority = RequestPriority.NORMAL,
+        may_matter: Callable[[bytes], bool] | None = None,
     ) -> AsyncIterator[ListPage[T]]:
         """Read a collection page by page, consistently: all pages show the resourceVersion of the last page.
 
@@ -171,6 +172,8 @@ class Client:
         No page is longer than `PAGE_BYTES_MAX`; where objects are large, pages have fewer objects. An object that is
         longer itself is among the unreadable ones. Raises `ResponseTooLarge` if an unpaginated list is longer than
         `LIST_BYTES_MAX`.
+
+        ``may_matter`` tells by the JSON of an object whether the object is to be decoded; others are left out.
         """
         codec = codec_of(resource, model)
         query, page_size = selection.query(), PAGE_SIZE
@@ -201,7 +204,9 @@ class Client:
                     continue
                 page = await self._identify_one(request, resource, priority=priority, first=not token)
             else:
-                page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
+                page = _decoded(
+                    partial(codec.page, first=not token, may_matter=may_matter), response.body, resource.label
+                )
                 if page_size:
                     page_size = _next_page_size(page_size, len(response.body))
                 del response

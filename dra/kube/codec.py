@@ -134,8 +134,8 @@ class Codec(Generic[T]):
     The second argument is why the object is not kept.
     """
 
-    def page(self, body: bytes, *, first: bool) -> ListPage[T]:
-        """Decode a page of a list."""
+    def page(self, body: bytes, *, first: bool, may_matter: Callable[[bytes], bool] | None = None) -> ListPage[T]:
+        """Decode a page of a list; without the objects that do not matter, by their JSON."""
         listed = _RAW_LIST.decode(body)
         meta = listed.metadata
         items: list[T] = []
@@ -143,6 +143,8 @@ class Codec(Generic[T]):
         too_large: dict[Key, str] = {}
         sizes: dict[int, int] = {}
         for item in listed.items or ():
+            if may_matter is not None and not may_matter(bytes(item)):
+                continue
             try:
                 obj = self.one(item)
             except OBJECT_DECODE_ERRORS as error:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Final, NoReturn
 
@@ -25,18 +24,19 @@ from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
 from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
-from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
+from kubeletplugin.cgroups.hierarchy import CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
 from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.kernel_facts import KernelFeatureReader
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart, SuppressingPart
+from kubeletplugin.colocation.options import ColocationOptions
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
 from kubeletplugin.colocation.resctrl.division import ResctrlDivision
 from kubeletplugin.colocation.resctrl.group_record import GroupRecord
 from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
-from kubeletplugin.colocation.resctrl.resctrl_files import RESCTRL_ROOT, ResctrlFiles
+from kubeletplugin.colocation.resctrl.resctrl_files import ResctrlFiles
 from kubeletplugin.colocation.strategy_reader import StrategyReader
 from kubeletplugin.colocation.usage.gpu_reader import GpuUseReader
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
@@ -51,19 +51,6 @@ STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-class ColocationOptions(Struct, frozen=True, kw_only=True):
-    """The options of colocation on a node; the roots are those of a recorded machine in tests."""
-
-    cgroup_root: Path = CGROUP_ROOT
-    proc: Path = Path("/proc")
-    kubepods: str = ""
-    """The kubelet's cgroup of all pods; empty: found by search."""
-
-    resctrl: Path = RESCTRL_ROOT
-    marks: Path = Path("/var/run/cdi")
-    """A directory that is empty after a reboot, as cgroups are: that of CDI specs."""
 
 
 class AgentContext(Struct, frozen=True, kw_only=True):

@@ -44,7 +44,8 @@ def files() -> dict[Path, str]:
 def _table() -> str:
     lines = ["| alert | what is so | severity |", "|---|---|---|"]
     lines += [
-        f"| [{each.name}](../runbooks/{each.name}.md) | {each.summary} | {each.severity.value} |" for each in ALERTS
+        f"| [{alert.name}](../runbooks/{alert.name}.md) | {alert.summary} | {alert.severity.value} |"
+        for alert in ALERTS
     ]
     return "\n".join(lines) + "\n"
 

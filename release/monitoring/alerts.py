@@ -441,7 +441,7 @@ ALERTS: Final = (
 
 def group() -> Json:
     """Return the rules as Prometheus reads them."""
-    return {"name": "dra-reserve", "rules": [_rule(each) for each in ALERTS]}
+    return {"name": "dra-reserve", "rules": [_rule(alert) for alert in ALERTS]}
 
 
 def _rule(alert: Alert) -> Json:
@@ -463,8 +463,8 @@ def tests(rules: str) -> Json:
             "exp_labels": {"severity": alert.severity.value, **(samples.labels or {})},
             "exp_annotations": {"summary": alert.summary, "runbook_url": alert.runbook_url},
         }
-        firing = [each for each in (samples.fires, samples.fires_as_well) if each]
-        for series, expected in (*((each, [fired]) for each in firing), (samples.quiet, [])):
+        firing = [group for group in (samples.fires, samples.fires_as_well) if group]
+        for series, expected in (*((group, [fired]) for group in firing), (samples.quiet, [])):
             cases.append(
                 {
                     "name": f"{alert.name} {'fires' if expected else 'is quiet'}",

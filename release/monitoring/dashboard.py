@@ -204,7 +204,7 @@ def dashboard() -> Json:
         "graphTooltip": 1,  # one crosshair for all panels
         "annotations": {"list": []},
         "templating": {"list": [_DATASOURCE]},
-        "panels": [_panel(number, each) for number, each in enumerate(PANELS)],
+        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
     }
 
 

@@ -186,6 +186,11 @@ def low_node_load() -> Program:
     return Program(folder=HERE / "low_node_load", module="github.com/koordinator-sh/koordinator")
 
 
+def plugin_peer() -> Program:
+    """Return the least that a DRA driver on the official Go helper does: `make bench-plugin ARGS=--peer`."""
+    return Program(folder=HERE / "plugin_peer", module="k8s.io/dynamic-resource-allocation")
+
+
 def helm() -> Program:
     """Return Helm, which renders and installs the chart."""
     return Program(folder=HERE / "helm", module="helm.sh/helm/v4", package="helm.sh/helm/v4/cmd/helm")

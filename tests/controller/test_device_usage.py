@@ -9,7 +9,7 @@ from dra.kube.tasks import background_task
 from tests.controller.cluster import NODE_METRICS, SLICES, Cluster
 from tests.dra.engine.device_usage.test_gpu_activity import GPU
 from tests.dra.engine.device_usage.test_groups import HELD
-from tests.dra.engine.examples import pod, told
+from tests.dra.engine.examples import observe_all, pod
 
 GROUP = {"claim_namespace": "ml", "workload": "jobs.batch/train", "device_class": "gpus"}
 PERCENTS = {"GPU-0": "80", "GPU-1": "0"}
@@ -33,7 +33,7 @@ def put_gpus(cluster, clock):
 async def test_a_gpu_that_computes_nothing_is_held_and_not_used(world, metrics, runtime_of, clock):
     cluster = Cluster()
     put_gpus(cluster, clock)
-    told(world, HELD, pod("a", node="n1"))
+    observe_all(world, HELD, pod("a", node="n1"))
     runtime = runtime_of(cluster)
     informers = ControllerInformers(runtime.client, clock=clock)
     usage = DeviceUsage(runtime, informers, cache=world)
@@ -46,7 +46,7 @@ async def test_a_gpu_that_computes_nothing_is_held_and_not_used(world, metrics, 
 
 
 async def test_without_node_metrics_devices_are_used_by_pods(world, metrics, runtime_of, clock):
-    told(world, HELD, pod("a", node="n1"))
+    observe_all(world, HELD, pod("a", node="n1"))
     runtime = runtime_of(Cluster())
     usage = DeviceUsage(runtime, ControllerInformers(runtime.client, clock=clock), cache=world)
     metrics.count_workload_devices(usage.count)

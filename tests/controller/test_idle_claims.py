@@ -10,14 +10,14 @@ from dra.kube.tasks import background_task
 from tests.controller.cluster import Cluster
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.device_usage.test_idle_claims import HELD
-from tests.dra.engine.examples import pod, told
+from tests.dra.engine.examples import observe_all, pod
 
 HOUR = 3600.0
 
 
 async def test_idle_claims_are_told_and_counted_and_nothing_is_written(world, metrics, runtime_of, clock):
     cluster = Cluster()
-    told(world, HELD)
+    observe_all(world, HELD)
     runtime, reasons = runtime_of(cluster), RecordedReasons()
     informers = ControllerInformers(runtime.client, clock=clock)
     usage = DeviceUsage(runtime, informers, cache=world)
@@ -27,7 +27,7 @@ async def test_idle_claims_are_told_and_counted_and_nothing_is_written(world, me
         assert (reasons.codes, counted(metrics)) == ([], 0.0)
         await asyncio.sleep(0.2 * HOUR)
         assert (reasons.codes, counted(metrics)) == ([Code.CLAIM_IDLE], 1.0)
-        told(world, pod("a", node="n1"))
+        observe_all(world, pod("a", node="n1"))
         await asyncio.sleep(0.1 * HOUR)
         assert counted(metrics) == 0.0
     assert cluster.requests == []

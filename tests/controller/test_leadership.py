@@ -113,3 +113,25 @@ async def test_the_work_begins_after_the_last_write_of_the_previous_process(elec
         async with asyncio.timeout(60.0):
             await began.wait()
     assert clock.now() - start == pytest.approx(begins)
+
+
+@pytest.mark.parametrize(
+    ("election", "told"),
+    [
+        pytest.param(None, "not ready for 10 s: without leader election", id="no-election"),
+        pytest.param(Election(), "", id="first-leader"),
+        pytest.param(
+            Election(previous_writes_until=8.0), "not ready for 8.0 s: writes of the leader", id="not-released"
+        ),
+    ],
+)
+async def test_the_log_says_why_the_work_has_not_begun(election, told, clock, caplog):
+    async def work():
+        began.set()
+
+    began = asyncio.Event()
+    caplog.set_level("INFO", logger="controller.leadership")
+    running = run_after_previous_writes(election, work, previous_writes_seconds=10.0, clock=clock)
+    async with background_task(running, name="work"):
+        await began.wait()
+    assert [told] * bool(told) == [message[: len(told)] for message in caplog.messages]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from dra.cel import expressions
+from dra.cel.evaluator import cel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,7 @@ def judge(
 
     `rights` are those of the user, each as in `create pods/eviction.GROUP in NAMESPACE`, or `in *` for everywhere.
     """
-    dynamic = expressions.cel.Type.DYN
+    dynamic = cel().Type.DYN
     names = ("request", "object", "oldObject", "variables", "namespaceObject", "rights")
     within = expressions.environment(dict.fromkeys(names, dynamic))
     data = {

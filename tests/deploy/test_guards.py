@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.cel import expressions
+from dra.cel.evaluator import cel
 from dra.model.references import ConsumerReference, MalformedReferenceError
 from dra.model.workload_reservations import RESERVED_FOR
 
@@ -19,7 +20,7 @@ BINDINGS = {obj["spec"]["policyName"]: obj["spec"] for obj in DOCUMENTS if obj["
 
 REFERENCES = POLICIES["references.reserve.dra"]
 WITHIN = expressions.environment(
-    dict.fromkeys(("request", "object", "variables"), expressions.cel.Type.DYN),
+    dict.fromkeys(("request", "object", "variables"), cel().Type.DYN),
 )
 COMPILED = {
     text: expressions.Expression(text.replace("strings.quote", "string"), WITHIN)

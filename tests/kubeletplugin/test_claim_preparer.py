@@ -129,10 +129,10 @@ async def test_what_is_not_given_back_is_refused_in_the_end_and_a_claim_that_is_
 
 
 async def test_another_pod_of_a_prepared_claim_is_refused_what_has_vanished(node, driver):
+    driver.recheck = Mock(side_effect=PrepareError("claim ml/a: gpu-3 is not there"))
     plugin = node.instance(driver=driver)
     a = node.claims.allocate("a", "gpu-3")
     await plugin.prepare([a])
-    driver.recheck = Mock(side_effect=PrepareError("claim ml/a: gpu-3 is not there"))
     assert str(await one(plugin.prepare, a)) == "claim ml/a: gpu-3 is not there"
     assert set(node.remembered) == {a.uid}
     assert await plugin.unprepare([a]) == {a.uid: None}

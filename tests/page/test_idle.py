@@ -44,7 +44,7 @@ class PlayedUse:
             now, hours = NOW - minutes * 60, minutes / 60
             seen.record({group: count(phases, hours) for group, phases in TEAMS.items()}, now=now)
         history = seen.history(span=span, namespaces=namespaces, now=NOW)
-        lines = seen.timelines(by, span=span, namespaces=namespaces, now=NOW)
+        lines = seen.timelines(by, history.keys(), span=span, namespaces=namespaces, now=NOW)
         return tabulate(by, history, lines, span=span, now=NOW, known_since=self.known_since)
 
 

@@ -464,7 +464,7 @@ def situation(prepare: Prepare, named: ProblemCode | str, outcome: Repaired | st
         situation(a_device_kept_by_others, ProblemCode.KEPT_BY_OTHERS, "two pods share a device"),
         situation(allocated_on_a_cordoned_node, ProblemCode.NODE_CORDONED, "The administrator who cordoned"),
         situation(bound_to_a_silent_node, ProblemCode.NODE_NOT_READY, "repair node"),
-        situation(bound_and_not_listed, ProblemCode.UNLISTED, "start our controller"),
+        situation(bound_and_not_listed, ProblemCode.UNLISTED, "start the dra-reserve controller"),
     ],
 )
 async def test_the_cause_is_named_and_what_is_pasted_repairs_it_and_harms_nothing(

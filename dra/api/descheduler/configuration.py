@@ -29,7 +29,7 @@ class DeschedulerProcessConfiguration(ConfigurationSection):
     """Whether rounds are carried out without evictions; the log says what would go. Jobs of people are carried out."""
 
     node_selector: Selector | None = None
-    """Labels of the nodes that rounds look at, as a text or as a selector; null: all nodes."""
+    """Labels of the nodes that rounds consider, as a text or as a selector; null: all nodes."""
 
     max_no_of_pods_to_evict_per_node: EvictionLimit | None = None
     """Maximum evictions of a round on one node; null means unlimited, 0 means none at all."""

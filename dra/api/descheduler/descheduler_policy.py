@@ -113,7 +113,7 @@ class DeschedulerPolicy(ConfigurationSection):
     kind: Literal["DeschedulerPolicy"]
     profiles: tuple[PolicyProfile, ...] = ()
     node_selector: Selector | None = None
-    """Labels of the nodes that rounds look at, as a text; null: all nodes."""
+    """Labels of the nodes that rounds consider, as a text; null: all nodes."""
     max_no_of_pods_to_evict_per_node: EvictionLimit | None = None
     max_no_of_pods_to_evict_per_namespace: EvictionLimit | None = None
     max_no_of_pods_to_evict_total: EvictionLimit | None = None

@@ -25,7 +25,7 @@ class DeviceDefragmentationArgs(PluginArgs):
     a node always is."""
 
     min_pending_seconds: Annotated[StrictInt, Field(ge=0)] = 60
-    """Age in seconds from which on a waiting pod is looked at: until then it may be scheduled without help."""
+    """Age in seconds from which on a waiting pod is considered: until then it may be scheduled without help."""
 
     max_pods_to_move: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 8
     """Maximum number of pods that are moved for one waiting pod."""

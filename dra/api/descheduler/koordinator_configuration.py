@@ -61,7 +61,7 @@ class DeschedulerConfiguration(ConfigurationSection):
     """Whether rounds are carried out without evictions."""
     profiles: tuple[DeschedulerProfile, ...] = ()
     node_selector: Selector | None = None
-    """Labels of the nodes that rounds look at; null: all nodes."""
+    """Labels of the nodes that rounds consider; null: all nodes."""
     max_no_of_pods_to_evict_per_node: EvictionLimit | None = None
     max_no_of_pods_to_evict_per_namespace: EvictionLimit | None = None
     max_no_of_pods_to_evict_total: EvictionLimit | None = None

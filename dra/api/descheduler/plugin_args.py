@@ -33,7 +33,7 @@ class PluginArgs(ArgsSection):
 
 
 class Namespaces(ArgsSection):
-    """The namespaces whose pods a plugin looks at; at most one of the lists may be given."""
+    """The namespaces whose pods a plugin considers; at most one of the lists may be given."""
 
     include: tuple[Annotated[StrictStr, AfterValidator(_namespace)], ...] = ()
     exclude: tuple[Annotated[StrictStr, AfterValidator(_namespace)], ...] = ()
@@ -45,5 +45,5 @@ class Namespaces(ArgsSection):
         return self
 
     def selects(self, namespace: str) -> bool:
-        """Return whether pods of a namespace are looked at."""
+        """Return whether pods of a namespace are considered."""
         return namespace not in self.exclude and (not self.include or namespace in self.include)

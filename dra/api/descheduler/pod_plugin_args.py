@@ -1,4 +1,4 @@
-"""The arguments of the plugins that look at pods one by one; the names are those of the community's descheduler 0.36.
+"""The arguments of the plugins that judge pods one by one; the names are those of the community's descheduler 0.36.
 
 What would be read and then do nothing is refused: an unknown state, an empty list of taints, a pattern instead of a
 name. Times are in whole seconds.
@@ -74,7 +74,7 @@ class OwnerKinds(ArgsSection):
         return self
 
     def selects(self, kinds: Iterable[str]) -> bool:
-        """Return whether a pod whose owners have these kinds is looked at."""
+        """Return whether a pod whose owners have these kinds is considered."""
         given = frozenset(kinds)
         return given.isdisjoint(self.exclude) and (not self.include or not given.isdisjoint(self.include))
 
@@ -184,7 +184,7 @@ class RemovePodsViolatingNodeAffinityArgs(SelectedPodsArgs):
     """The arguments of RemovePodsViolatingNodeAffinity."""
 
     node_affinity_type: tuple[NodeAffinityType, ...]
-    """The kinds of node affinity that are looked at."""
+    """The kinds of node affinity that the plugin checks."""
 
     @field_validator("node_affinity_type")
     @classmethod

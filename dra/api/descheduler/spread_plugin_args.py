@@ -13,7 +13,7 @@ class RemoveDuplicatesArgs(PluginArgs):
     """The arguments of RemoveDuplicates."""
 
     namespaces: Namespaces = Namespaces()
-    """The namespaces whose pods are looked at; by default all."""
+    """The namespaces whose pods are considered; by default all."""
 
     exclude_owner_kinds: tuple[Annotated[StrictStr, Field(min_length=1, max_length=1024)], ...] = ()
     """Kinds of owners whose pods may share a node: ReplicaSet."""
@@ -33,13 +33,13 @@ class RemovePodsViolatingTopologySpreadConstraintArgs(PluginArgs):
     """The arguments of RemovePodsViolatingTopologySpreadConstraint."""
 
     namespaces: Namespaces = Namespaces()
-    """The namespaces whose pods are looked at; by default all."""
+    """The namespaces whose pods are considered; by default all."""
 
     label_selector: LabelSelector | None = None
     """Labels of the pods that may be evicted; pods that lack the labels still count. By default any."""
 
     constraints: tuple[UnsatisfiableConstraintAction, ...] = _DEFAULT_CONSTRAINTS
-    """Which constraints are looked at, by their ``whenUnsatisfiable``; an empty list stands for the default."""
+    """Which constraints count, by their ``whenUnsatisfiable``; an empty list stands for the default."""
 
     topology_balance_node_fit: StrictBool = True
     """Whether a pod is a candidate only if it fits on a node of a domain with fewer pods than the average. The

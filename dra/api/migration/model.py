@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictStr, ValidationError
+from pydantic import BeforeValidator, Field, StrictBool, StrictStr
 
+from dra.api.api_objects import parse_object
 from dra.api.object_fields import (
     Condition,
     Duration,
@@ -19,8 +20,6 @@ from dra.api.object_fields import (
     ObjectReference,
     StrictModel,
 )
-from dra.api.parameters.opaque import validation_message
-from dra.model.meta import content_fault
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -63,10 +62,10 @@ class EvictionPolicy(StrEnum):
     """The request that ends the pod."""
 
     EVICTION = "Eviction"
-    """The eviction subresource, which heeds PodDisruptionBudgets."""
+    """The eviction subresource, which respects PodDisruptionBudgets."""
 
     DELETE = "Delete"
-    """A deletion, which heeds no budget."""
+    """A deletion, which respects no budget."""
 
     SOFT_EVICTION = "SoftEviction"
     """An annotation that asks the pod's owner to end the pod."""
@@ -161,18 +160,4 @@ class PodMigrationJob(LenientModel):
 
 def parse_pod_migration_job(content: Mapping[str, Any]) -> PodMigrationJob:
     """Return the PodMigrationJob in an object of the API. Raises MalformedPodMigrationJobError."""
-    fault = content_fault(content)
-    try:
-        if not fault:
-            return PodMigrationJob.model_validate(content, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise MalformedPodMigrationJobError(
-            f"{_subject(content)}: {validation_message(error, PodMigrationJob, root='')}"
-        ) from error
-    raise MalformedPodMigrationJobError(f"{_subject(content)}: {fault}")
-
-
-def _subject(content: Mapping[str, Any]) -> str:
-    metadata = content.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return f"podmigrationjob {name or '?'}"
+    return parse_object(PodMigrationJob, content, error_type=MalformedPodMigrationJobError)

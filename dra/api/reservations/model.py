@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictStr, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, StrictStr, WithJsonSchema
 
+from dra.api.api_objects import parse_object
 from dra.api.object_fields import (
     Condition,
     Duration,
@@ -27,8 +28,6 @@ from dra.api.object_fields import (
     StrictModel,
     Timestamp,
 )
-from dra.api.parameters.opaque import validation_message
-from dra.model.meta import content_fault
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -206,18 +205,4 @@ class Reservation(LenientModel):
 
 def parse_reservation(content: Mapping[str, Any]) -> Reservation:
     """Return the Reservation in an object of the API. Raises MalformedReservationError."""
-    fault = content_fault(content)
-    try:
-        if not fault:
-            return Reservation.model_validate(content, by_alias=True, by_name=False)
-    except ValidationError as error:
-        raise MalformedReservationError(
-            f"{_subject(content)}: {validation_message(error, Reservation, root='')}"
-        ) from error
-    raise MalformedReservationError(f"{_subject(content)}: {fault}")
-
-
-def _subject(content: Mapping[str, Any]) -> str:
-    metadata = content.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return f"reservation {name or '?'}"
+    return parse_object(Reservation, content, error_type=MalformedReservationError)

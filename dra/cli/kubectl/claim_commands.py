@@ -59,7 +59,7 @@ class ReleaseOptions:
     timeout: float
     dry_run: bool = False
     if_unused: bool = False
-    """Whether to refuse where anything keeps the claim: the user does not vouch, and the command may be an old one."""
+    """Whether to refuse where anything keeps the claim: without a confirmation, the command may be an old one."""
 
 
 async def release_claim(connection: Connection, options: ReleaseOptions, *, report: Callable[[str], None]) -> str:
@@ -140,7 +140,7 @@ async def _release_by_controller(
             return f"claim {name}: released by the controller"
         await asyncio.sleep(POLL_INTERVAL)
     note = "annotation reserve.dra/force-release stays on the claim"
-    # The user has not vouched: when a controller reads the annotation, the claim may be in use again.
+    # The user has confirmed nothing: when a controller reads the annotation, the claim may be in use again.
     if options.if_unused:
         remove_annotation = {"metadata": {"annotations": {FORCE_RELEASE: None}}}
         await connection.client.merge_patch(CLAIMS, options.key, remove_annotation, model=ResourceClaim, uid=uid)
@@ -210,10 +210,10 @@ async def _read_again(
 
 def _decide(snapshot: Snapshot, claim_cache: ClaimCache, options: ReleaseOptions, *, now: float) -> ClaimPlan | None:
     """Return the plan for the claim as if it carried the annotation; None if the claim has no allocation."""
-    vouched = msgspec.structs.replace(
+    confirmed = msgspec.structs.replace(
         snapshot, claims=tuple(_with_force_release(c) if c.metadata.key == options.key else c for c in snapshot.claims)
     )
-    cluster_state = ClusterState(vouched, claim_cache=claim_cache, now=now)
+    cluster_state = ClusterState(confirmed, claim_cache=claim_cache, now=now)
     view = cluster_state.view(options.key, now=now)
     if view is None or view.allocation is None:
         return None

@@ -86,9 +86,9 @@ def _key(tone: str, name: str, text: str) -> Element:
 
 def _table(use: UseOverTime, rows: list[Element], *, over: str) -> Element:
     label = f"Devices by {use.by} in the last {SPAN_WORDS[over]}"
-    heads: list[Element] = [["th", {"scope": "col", "class": "w-wide"}, use.by.upper()]]
-    heads += [["th", {"scope": "col", "class": "number w-time"}, column] for column in _COLUMNS]
-    heads.append(["th", {"scope": "col", "class": "w-rest"}, _axis(over)])
+    heads: list[Element] = [["th", {"scope": "col", "class": "name"}, use.by.upper()]]
+    heads += [["th", {"scope": "col", "class": "number"}, column] for column in _COLUMNS]
+    heads.append(["th", {"scope": "col"}, _axis(over)])
     table: Element = ["table", {"aria-label": label}, ["thead", {}, ["tr", {}, *heads]], ["tbody", {}, *rows]]
     return ["div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": label}, table]
 
@@ -97,7 +97,7 @@ def _axis(over: str) -> Element:
     unit = over[-1]
     ticks = [["span", {}, f"-{number} {unit}"] for number in TICKS[over]]
     words = f"TIME LINE from {SPAN_WORDS[over]} ago to now"
-    return ["span", {"class": "axis", "role": "img", "aria-label": words}, *ticks, ["span", {}, "now"]]
+    return ["span", {"class": "ticks", "role": "img", "aria-label": words}, *ticks, ["span", {}, "now"]]
 
 
 def _row(use: UseOverTime, row: UseRow, *, over: str) -> Element:

@@ -37,6 +37,8 @@ REVIEW_INTERVAL: Final = 30.0
 FIRST_ROWS_TIMEOUT: Final = 10.0
 """Seconds for which a question about an object waits for the first rows."""
 
+NOT_READY: Final = Refusal(503, "the rows are not ready; try again", retry_after=2)
+
 GZIP_LEVEL: Final = 5
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -155,7 +157,7 @@ class PageServer:
                 lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
             )
         except (TimeoutError, FeedClosedError) as error:
-            raise RefusedError(Refusal(503, "the rows are not ready; try again", retry_after=2)) from error
+            raise RefusedError(NOT_READY) from error
         uid = content.pop("uid")
         if uid and feed.events is not None:
             content["events"] = await feed.events.events_of(namespace, uid)
@@ -168,7 +170,12 @@ class PageServer:
             raise web.HTTPBadRequest(reason=f"by is one of: {' '.join(GROUPINGS)}; over is one of: {' '.join(SPANS)}")
         if self._use is None:
             raise RefusedError(Refusal(404, "a bundle is of one moment: it has no history"))
-        use = await self._use.read(by=by, span=SPANS[over], namespaces=await session.namespaces())
+        try:
+            async with asyncio.timeout(FIRST_ROWS_TIMEOUT):
+                namespaces = await session.namespaces()
+        except (TimeoutError, FeedClosedError) as error:
+            raise RefusedError(NOT_READY) from error
+        use = await self._use.read(by=by, span=SPANS[over], namespaces=namespaces)
         return web.Response(body=msgspec.json.encode(idle_view.draw(use, over=over)), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:

@@ -32,7 +32,11 @@ class PageSession:
         return None
 
     async def namespaces(self) -> frozenset[str] | None:
-        """Return the namespaces whose history the client may see; None: all."""
+        """Return the namespaces whose history the client may see, once that is known; None: all.
+
+        Raises FeedClosedError.
+        """
+        await self.feed.stream.ready.wait()
         namespace = await self.feed.ask(lambda tables: tables.cluster.snapshot.namespace)
         return None if namespace is None else frozenset({namespace})
 

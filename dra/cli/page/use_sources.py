@@ -16,7 +16,7 @@ from dra.cli.page.cluster_feed import ClusterFeed, FeedClosedError
 from dra.cli.page.page_tables import PageTables
 from dra.cli.prometheus import PrometheusAddress, PrometheusError, ask_use
 from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup
-from dra.engine.device_usage.over_time import UseOverTime, tabulate
+from dra.engine.device_usage.over_time import UseOverTime, shown_groups, tabulate
 from dra.engine.device_usage.recorded import RecordedUse
 from dra.engine.device_usage.timelines import Span
 from dra.engine.diagnosis.devices import device_groups
@@ -117,21 +117,25 @@ class SeenUse:
         self._find_feed = find_feed
         self._clock = clock
         self._seen = RecordedUse()
+        self._answers: dict[_Key, UseOverTime] = {}
+        """Answers since the last look: a question about very many changes takes a quarter of a second."""
 
     async def read(self, *, by: str, span: Span, namespaces: Namespaces) -> UseOverTime:
         """Return the use in a span as far as it was seen; raise RefusedError before the first look."""
         known_since = self._seen.known_since(namespaces)
         if known_since is None:
             raise RefusedError(Refusal(503, "the page has not looked at devices yet; wait a moment", retry_after=5))
+        known = self._answers.get((by, span, namespaces))
+        if known is not None:
+            return known
         now = self._clock.wall().timestamp()
-        return tabulate(
-            by,
-            self._seen.history(span=span, namespaces=namespaces, now=now),
-            self._seen.timelines(by, span=span, namespaces=namespaces, now=now),
-            span=span,
-            now=now,
-            known_since=known_since,
-        )
+        history = self._seen.history(span=span, namespaces=namespaces, now=now)
+        shown = frozenset(shown_groups(by, history))
+        lines = self._seen.timelines(by, shown, span=span, namespaces=namespaces, now=now)
+        use = tabulate(by, history, lines, span=span, now=now, known_since=known_since)
+        if len(self._answers) < ANSWERS_MAX:
+            self._answers[by, span, namespaces] = use
+        return use
 
     async def run(self) -> NoReturn:
         """Look each minute until cancelled."""
@@ -155,4 +159,5 @@ class SeenUse:
         except FeedClosedError:
             return False
         self._seen.record(groups, now=now.timestamp())
+        self._answers.clear()
         return True

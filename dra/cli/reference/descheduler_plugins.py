@@ -39,8 +39,8 @@ def page() -> str:
         *_plugins(),
         "## Koordinator's DeschedulerConfiguration\n",
         "`apiVersion: descheduler/v1alpha2`. Arguments of `MigrationController` are fields of `migration`; all\n"
-        "profiles share these. What the file leaves out is as in our own form; without `deschedulingInterval`, one\n"
-        "round is carried out.\n",
+        "profiles share these. What the file leaves out is as in dra-reserve's own form;\n"
+        "without `deschedulingInterval`, one round is carried out.\n",
         markdown.table(_FIELD_COLUMNS, _rows(DeschedulerConfiguration, "", without=(DeschedulerProfile,))),
         "## The community's DeschedulerPolicy\n",
         "`apiVersion: descheduler/v1alpha2`. Plugins are plain names. `DefaultEvictor` filters always, and pods are\n"

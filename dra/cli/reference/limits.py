@@ -10,6 +10,7 @@ import dra.api.parameters.opaque
 import dra.api.structural_schema
 import dra.cel.expressions
 import dra.cli.page.application
+import dra.cli.prometheus
 import dra.engine.allocator.resource_slice_tracker
 import dra.engine.claims.workload_kinds
 import dra.kube.client
@@ -24,10 +25,11 @@ from dra.api.colocation import node_strategy
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
 from dra.cli import size_policies
-from dra.cli.page import page_server, patch_stream, review_cache, scoped_feeds, team_gate
+from dra.cli.page import page_server, patch_stream, review_cache, scoped_feeds, team_gate, use_sources
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
 from dra.engine.colocation import decide, node_metric_objects, node_usage
+from dra.engine.device_usage import over_time, recorded
 from dra.engine.scheduling import binding_limit
 from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
@@ -332,6 +334,18 @@ _PAGE: Final = (
         f"{patch_stream.PENDING_ROWS_MAX:,}; {page_server.WRITE_TIMEOUT:g} s",
         "the client fetches all rows again; the page closes the connection",
         "–",
+    ),
+    ProcessLimit(
+        "questions to Prometheus about history that are under way; that wait; bytes of an answer",
+        f"{use_sources.ASKED_MAX}; {use_sources.WAITING_MAX}; {dra.cli.prometheus.ANSWER_BYTES_MAX >> 20} MiB",
+        "status 503; the tab tries again",
+        "metric `dra_reserve_page_responses_total`; the log of the page",
+    ),
+    ProcessLimit(
+        "groups with rows in the view Idle; changes of their devices that the page remembers without a Prometheus",
+        f"{over_time.ROWS_MAX}; {recorded.CHANGES_MAX:,}",
+        "the rest is one row; the namespace with most changes loses its oldest",
+        "the view says since when it knows",
     ),
 )
 

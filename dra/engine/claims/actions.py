@@ -38,7 +38,7 @@ class Deallocate(Struct, frozen=True):
     """
 
     given_up: frozenset[Uid] = frozenset()
-    """Pods that no longer count once their nodes do not report in: the user vouches that these pods no longer run."""
+    """Pods that no longer count once their nodes do not report in: the user confirms that these pods have ended."""
 
     nominated: frozenset[tuple[Uid, str]] = frozenset()
     """Pods, and the nodes they are nominated for: nominations older than any cycle that may still bind one of these

@@ -40,7 +40,7 @@ class Desired(Struct, frozen=True):
     """Whether the workload is only suspended: the resumed workload has the same uid, and is entered again."""
 
     given_up: frozenset[Uid] = frozenset()
-    """Bound pods that the live read ignores: the user vouches that these pods no longer run."""
+    """Bound pods that the live read ignores: the user confirms that these pods have ended."""
 
     nominated: frozenset[tuple[Uid, str]] = frozenset()
     """Nominated pods, and their nodes, that the live read ignores as well: the nominations are older than any running

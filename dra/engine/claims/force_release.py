@@ -50,7 +50,7 @@ def force_release_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
 
 
 def _obstacle(view: ClaimView, now: Instant) -> Reason | None:
-    """Return the obstacle that the user cannot vouch for: pods on nodes whose kubelets report in use the claim.
+    """Return the obstacle that no user can override: pods on nodes whose kubelets report in use the claim.
 
     A vanished pod has ended on any such node when its time is over. The same holds where its node is unknown: the nodes
     of the allocation that do not report in are known then, and take the place of the pod

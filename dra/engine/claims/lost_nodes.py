@@ -86,7 +86,7 @@ def _settled_at(node: LostNode) -> Instant:
 
 def _keep_for_node(view: ClaimView, node: LostNode, desired: Desired) -> Desired:
     reason = view.reason(Code.NODE_LOST, node=node.name, seconds=int(seconds_to_settle(node)))
-    if desired.revoking and view.admits_any_pod:  # the user vouches for the node, and its entry would admit pods
+    if desired.revoking and view.admits_any_pod:  # the user confirms that the pods ended; the entry would admit others
         return desired.with_reasons(reason)
     entry = lost_node_entry(node.name, node.boot_id)
     if view.claim.metadata.deleting and entry.uid not in view.listed:

@@ -257,7 +257,9 @@ class PlacementSearch:
         except UnsatisfiableError:
             return
         placed = [c.status.allocation for c in beside if c.status.allocation is not None]
-        vouched = not has_undecided_constraints(shape.pod) or CLAIM_UNAVAILABLE in _scheduler_message(shape.pod)
+        is_sole_obstacle = not has_undecided_constraints(shape.pod) or CLAIM_UNAVAILABLE in _scheduler_message(
+            shape.pod
+        )
         given_up = False
         for info in self._picture.node_infos.values():
             yield
@@ -270,7 +272,7 @@ class PlacementSearch:
             inside = _allocation_reaches(self._allocation, info) and not self._gone
             # Volumes, other pods and topology can exclude the node: only kube-scheduler's own words that a claim is
             # the sole obstacle on some node stand in for these.
-            if not inside and not vouched:
+            if not inside and not is_sole_obstacle:
                 continue
             wanted = more if inside else [self._wanted, *more]
             yield from self._judge(wanted, info)

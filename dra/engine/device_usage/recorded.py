@@ -12,8 +12,8 @@ from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup, limit_grou
 from dra.engine.device_usage.history import GAP_MAX, GroupHistory, group_name
 from dra.engine.device_usage.timelines import SPANS, Span, Timeline
 
-CHANGES_MAX: Final = 20_000
-"""Maximum number of changes that are kept, about 8 MiB; beyond it, the namespace with most changes loses its oldest."""
+CHANGES_MAX: Final = 10_000
+"""Maximum number of changes that are kept, about 4 MiB; beyond it, the namespace with most changes loses its oldest."""
 
 KEPT: Final = float(max(span.seconds for span in SPANS.values()))
 """Seconds for which a change is kept."""
@@ -79,11 +79,15 @@ class RecordedUse:
             for group, start, stretches in self._stretches(namespaces, begin=now - span.seconds, end=now)
         }
 
-    def timelines(self, by: str, *, span: Span, namespaces: Collection[str] | None, now: float) -> dict[str, Timeline]:
-        """Return the lines of the groups that ``by`` names."""
+    def timelines(
+        self, by: str, groups: Collection[UsageGroup], *, span: Span, namespaces: Collection[str] | None, now: float
+    ) -> dict[str, Timeline]:
+        """Return the lines of some groups, which are named as ``by`` names them."""
         begin = now - span.seconds
         sums: dict[str, tuple[list[float], list[float]]] = {}
         for group, _, stretches in self._stretches(namespaces, begin=begin, end=now):
+            if group not in groups:
+                continue
             held, used = sums.setdefault(group_name(by, group), ([0.0] * span.periods, [0.0] * span.periods))
             for stretch in stretches:
                 for period, share in _shares(stretch, span, begin):

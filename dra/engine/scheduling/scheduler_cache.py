@@ -35,6 +35,7 @@ from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.quota_scopes import PodTraits
 from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling import shortages
 from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.engine.scheduling.published_resources import (
     NOTHING_PUBLISHED,
@@ -48,7 +49,7 @@ from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
-from dra.model.quantities import NO_AMOUNTS, Amounts
+from dra.model.quantities import Amounts
 from dra.model.quotas import ResourceQuota
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
@@ -145,9 +146,9 @@ class SchedulerCache(Cache[Uid]):
         allocatable = self.node_reservations.observe(node)
         self.accounting.observe_node(name, allocatable, labels=node.metadata.labels)
         error = self.node_reservations.errors.get(name, "")
-        lost = _growth(before, self._shortage(name))
+        lost = shortages.growth(before, self._shortage(name))
         return NodeReport(
-            error=error if error != known_error else "", shortage=_shrunk_text(name, lost) if lost else ""
+            error=error if error != known_error else "", shortage=shortages.shrunk_text(name, lost) if lost else ""
         )
 
     def _shortage(self, node: str) -> Amounts | None:
@@ -282,8 +283,8 @@ class SchedulerCache(Cache[Uid]):
         is_new = self.accounting.assignment(pod.metadata.uid) is None
         before = self._shortage(name) if self._knows_pods else None
         self._observe_pod(pod)
-        taken = _growth(before, self._shortage(name))
-        return _overcommitted_text(pod, taken, is_new=is_new) if taken else ""
+        taken = shortages.growth(before, self._shortage(name))
+        return shortages.overcommitted_text(pod, taken, is_new=is_new) if taken else ""
 
     def observe_read_pod(self, pod: SchedulerPod, *, is_watched: bool) -> None:
         """Add a pod from a live list, if it is bound; a pod that is not watched may be unknown to the informer."""
@@ -543,38 +544,6 @@ def _traits(known: CachedReservation, *, scoped: bool) -> PodTraits:
 def is_unfinished(pod: SchedulerPod) -> bool:
     """Return whether a pod takes capacity, or will."""
     return not pod.terminal
-
-
-def _growth(before: Amounts | None, after: Amounts | None) -> Amounts:
-    """Return the resources of which a node lacks more than before, with all that it lacks of these."""
-    if before is None or not after:
-        return NO_AMOUNTS
-    return {name: amount for name, amount in after.items() if amount > before.get(name, 0)}
-
-
-def _overcommitted_text(pod: SchedulerPod, shortage: Amounts, *, is_new: bool) -> str:
-    node, scheduler = pod.spec.node_name, pod.spec.scheduler_name or "none"
-    cause = f"was bound to node {node} without asking dra-reserve (schedulerName {scheduler})"
-    remedy = "Have its scheduler ask the extender, or delete the pod"
-    if not is_new:
-        cause = f"was resized on node {node}, beyond what is free there"
-        remedy = "Resize the pod back, or delete it"
-    return (
-        f"pod {'/'.join(pod.metadata.key)}: {cause}; what is reserved there is short of "
-        f"{_amounts_text(shortage)}. {remedy}"
-    )
-
-
-def _shrunk_text(node: str, shortage: Amounts) -> str:
-    return (
-        f"node {node}: has less than its pods and Reservations take, since its allocatable or annotation "
-        f"{well_known.ANNOTATION_NODE_RESERVATION} has changed; what is reserved there is short of "
-        f"{_amounts_text(shortage)}. Give the node back what it had, or delete pods or Reservations there"
-    )
-
-
-def _amounts_text(amounts: Amounts) -> str:
-    return ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(amounts.items()))
 
 
 def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:

@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
-from dra.api.parameters.opaque import MalformedParametersError, decode_parameters, last_applicable
+from dra.api.parameters.applicable import last_applicable
+from dra.api.parameters.time_slices import TimeSliceInterval
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from dra.model.quantities import parse
@@ -37,7 +37,6 @@ from kubeletplugin.contract import (
 )
 from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig, granted_by
 from kubeletplugin.drivers.gpu.device_names import DeviceNames, DeviceNamesError, card_of
-from kubeletplugin.drivers.gpu.device_report import device_report
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
 from kubeletplugin.drivers.gpu.prepared_gpus import (
     cards_by_name,
@@ -58,6 +57,9 @@ from kubeletplugin.inventory.gpus import (
     GpusUnavailableError,
     MarkedGpuInventory,
 )
+
+if TYPE_CHECKING:
+    from dra.api.parameters.gpu import GpuConfig
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +107,8 @@ class GpuDriver:
         self._gpus: dict[str, Gpu] = {}
         self._named: tuple[Gpu, ...] = ()
         """The same GPUs, in order."""
+        self._examined: tuple[tuple[str, Gpu], ...] = ()
+        """Names and GPUs whose files are looked at: those that are neither lost nor partitioned."""
         self._default_slices: dict[str, TimeSliceInterval] = {}
         """The default time slice of each GPU, by uuid."""
         self._common: dict[str, ContainerEdits] = {}
@@ -156,6 +160,8 @@ class GpuDriver:
 
     def device_report(self, prepared: Iterable[PreparedClaim]) -> DeviceReport | None:
         """Return the GPUs and the claims on them as Koordinator's Device describes them; None while degraded."""
+        from kubeletplugin.drivers.gpu.device_report import device_report  # noqa: PLC0415 - with pydantic, 13 MiB
+
         return None if self.degraded_reason else device_report(self._gpus.values(), prepared)
 
     async def changes(self) -> AsyncIterator[None]:
@@ -184,16 +190,17 @@ class GpuDriver:
 
     async def refresh(self) -> None:
         """Read the GPUs again if the kernel driver or its GPUs have changed, and look for the driver's files."""
-        before = tuple(self._gpus.values())
+        before = self._named
         if self.degraded_reason:
             return  # `changes` tries again
         if self._rereading is not None or self._current_mark() != self._mark:
             await self._reread_soon()
         else:
             self._look_for_files()
-            if any(self._flaw(gpu) != self._flaws.get(gpu.name, "") for gpu in self._gpus.values()):
+            flaw, known = self._edits.flaw, self._flaws
+            if any(flaw(gpu) != known.get(name, "") for name, gpu in self._examined):
                 self._take(self._read)
-        if tuple(self._gpus.values()) != before:
+        if self._named != before:
             self._changed.set()
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
@@ -210,7 +217,7 @@ class GpuDriver:
             gpu = self._gpu(result.pool, result.device, where)
             if not result.admin_access:
                 self._verify_free(gpu, others, where)
-            granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
+            granted = self._granted(gpu, result, last_applicable(configs, result.request), where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
@@ -353,6 +360,7 @@ class GpuDriver:
     def _use_gpus(self, gpus: Iterable[Gpu]) -> None:
         self._named = tuple(gpus)
         self._gpus = {gpu.name: gpu for gpu in self._named}
+        self._examined = tuple((name, gpu) for name, gpu in self._gpus.items() if _has_files(gpu))
         self._default_slices = {gpu.uuid: TimeSliceInterval.DEFAULT for gpu in self._named if gpu.uuid}
 
     def _publish(self) -> None:
@@ -391,8 +399,7 @@ class GpuDriver:
 
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
-        lost = bool(gpu.faults) and any(fault.reason == GPU_LOST for fault in gpu.faults)
-        return "" if lost or gpu.partitioning else self._edits.flaw(gpu)
+        return self._edits.flaw(gpu) if _has_files(gpu) else ""
 
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
@@ -476,8 +483,10 @@ class GpuDriver:
         names = list(self._gpus)
         return ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "") or "none"
 
-    def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
-        interval = config.sharing.time_slicing_config.interval
+    def _granted(
+        self, gpu: Gpu, result: DeviceRequestAllocationResult, config: "GpuConfig | None", where: str
+    ) -> GrantedConfig:
+        interval = TimeSliceInterval.DEFAULT if config is None else config.sharing.time_slicing_config.interval
         if interval is not TimeSliceInterval.DEFAULT and (reason := self._time_slicing.unavailable_reason):
             raise PrepareError(
                 f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}"
@@ -488,7 +497,10 @@ class GpuDriver:
             core=int(parse(core)) if (core := _share(result, "core")) else 0,
         )
 
-    def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
+    def _decoded(self, parameters: OpaqueParameters, claim: str) -> "GpuConfig":
+        from dra.api.parameters.gpu import GpuConfig  # noqa: PLC0415 - with pydantic, 13 MiB, once a claim has any
+        from dra.api.parameters.opaque import MalformedParametersError, decode_parameters  # noqa: PLC0415
+
         try:
             return decode_parameters(parameters.parameters, GpuConfig)
         except MalformedParametersError as error:
@@ -497,14 +509,19 @@ class GpuDriver:
             raise PrepareError(f"{claim}: {of}: {error}") from error
 
 
-def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
+def _has_files(gpu: Gpu) -> bool:
+    """Report whether a GPU needs files on the node: one that is lost or partitioned cannot be used anyway."""
+    return not gpu.partitioning and all(fault.reason != GPU_LOST for fault in gpu.faults)
+
+
+def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: "GpuConfig | None", where: str) -> int:
     """Return the memory limit in bytes that containers see: the requested one, or their share; 0 means no limit.
 
     Raises PrepareError if the requested limit exceeds the share or the GPU's memory.
     """
     share = _share(result, "memory")
     most = int(parse(share)) if share else gpu.memory
-    if config.sharing.memory is None:
+    if config is None or config.sharing.memory is None:
         return most if share else 0
     limit = int(parse(config.sharing.memory.limit))
     if most and limit > most:

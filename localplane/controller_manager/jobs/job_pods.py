@@ -67,7 +67,7 @@ class JobPods:
                 pods.pop(uid, None)
 
     def forget(self, uid: Uid) -> None:
-        """Remove a pod of the Job."""
+        """Remove a pod that is gone."""
         self._discount(uid)
         states = (self.active, self.terminating, self.succeeded, self.failed, self.held, self.held_inactive)
         for pods in states:

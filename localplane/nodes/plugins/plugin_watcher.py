@@ -123,7 +123,7 @@ class PluginWatcher:
             _log.warning("node %s: %s", self._node, error)
             known.due = self._clock.now() + known.backoff.next()
         except Exception:  # noqa: BLE001 - a plugin may be anybody's, and the others go on
-            _log.exception("node %s: socket %s cannot be registered, by a mistake of ours", self._node, path)
+            _log.exception("node %s: socket %s cannot be registered: internal error", self._node, path)
             known.due = self._clock.now() + known.backoff.next()
 
     async def _register(self, path: str, known: _WatchedSocket) -> None:

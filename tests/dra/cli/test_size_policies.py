@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dra.api.structural_schema import MAX_ENTRIES
 from dra.cel import expressions
+from dra.cel.evaluator import cel
 from dra.cli.size_policies import KINDS, MAX_CHARACTERS, exceeds_shape, manifest
 from tests.deploy.judging import judge
 from tests.dra.api.migration import manifests as jobs
@@ -15,7 +16,7 @@ from tests.dra.api.reservations import manifests as reservations
 
 RESERVATIONS, JOBS = KINDS
 LEVELS, ENTRIES = 3, 2
-ENVIRONMENT = expressions.environment({"value": expressions.cel.Type.DYN})
+ENVIRONMENT = expressions.environment({"value": cel().Type.DYN})
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)

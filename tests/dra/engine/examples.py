@@ -338,8 +338,8 @@ def node(name, *, boot="boot-1", ready=True, cordoned=False, labels=None, taints
 # The world:
 
 
-def told(world, *news, now=NOON):
-    """Tell the world about objects, and forget who has become dirty by it."""
+def observe_all(world, *news, now=NOON):
+    """Let a cache observe objects, and clear the keys that became dirty."""
     for each in news:
         if isinstance(each, type(pod("a"))):
             world.observe_pod(each, now=now)

@@ -236,6 +236,7 @@ def test_a_large_pod_of_which_little_is_kept_is_as_any_other(model, rest):
 def test_claims_with_parameters_for_drivers_take_little(traced):
     decode, raw = codec_of(CLAIMS, WatchedClaim).one, claim("c")
     assert len(raw) > 600_000
+    decode(raw)  # what is made once for all claims does not count
     before = traced()
     found = [decode(raw) for _ in range(3)]
     assert traced() - before < 3 * 4096
@@ -267,8 +268,10 @@ def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
             }
         }
     )
+    decode = codec_of(TEMPLATES, WatchedTemplate).one
+    decode(template)  # what is made once for all templates does not count
     before = traced()
-    kept = [codec_of(TEMPLATES, WatchedTemplate).one(template) for _ in range(4)]
+    kept = [decode(template) for _ in range(4)]
     assert traced() - before < 4 * 4096
     assert kept[0].is_reduced
     assert kept[0].spec.spec == {}

@@ -66,7 +66,7 @@ async def test_somebody_who_is_always_faster_stops_nothing_but_the_write():
     assert found["status"]["succeeded"] == 20
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 12))])
 async def test_all_ends_well(seed):
     plane = Plane(seed=seed)
     random = seeded(seed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 import pytest
@@ -27,9 +27,11 @@ from tests.scenarios.monitoring.conftest import RULES
 from tests.scenarios.monitoring.prometheus import Prometheus, promtool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dra.engine.device_usage.over_time import UseOverTime
+
+Usage: TypeAlias = "Callable[..., Result]"
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -89,7 +91,7 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def usage(url: str, monkeypatch: pytest.MonkeyPatch) -> object:
+def usage(url: str, monkeypatch: pytest.MonkeyPatch) -> Usage:
     """Run the command for a user who may list the claims of all namespaces, or of one."""
 
     def run(*arguments: str, limited_to: str | None = None) -> Result:
@@ -107,14 +109,14 @@ def items(done: Result) -> dict[str, dict[str, object]]:
     return {item["namespace"]: item for item in json.loads(done.stdout)["items"]}
 
 
-def test_the_team_that_holds_without_using_comes_first_within_one_percent(usage) -> None:
+def test_the_team_that_holds_without_using_comes_first_within_one_percent(usage: Usage) -> None:
     told = items(usage())
     assert list(told) == ["hoarders", "nights", "workers"]
     for team, numbers in EXPECTED.items():
         assert {name: told[team][name] for name in numbers} == pytest.approx(numbers, rel=0.01, abs=0.01)
 
 
-def test_idle_since_is_told_to_the_minute(usage) -> None:
+def test_idle_since_is_told_to_the_minute(usage: Usage) -> None:
     for team, hours in IDLE_FOR.items():
         since = items(usage())[team]["idleSince"]
         if hours is None:
@@ -124,7 +126,7 @@ def test_idle_since_is_told_to_the_minute(usage) -> None:
             assert (time.time() - began) / HOUR == pytest.approx(hours, abs=0.06)
 
 
-def test_a_shorter_history_has_its_own_hours(usage) -> None:
+def test_a_shorter_history_has_its_own_hours(usage: Usage) -> None:
     told = items(usage("--since", "2h"))
     assert told["hoarders"]["idleHours"] == pytest.approx(16.0, rel=0.01)
     assert told["hoarders"]["idleSince"] is None, "longer ago than two hours"
@@ -182,7 +184,7 @@ def test_several_namespaces_have_their_own_histories(url: str, namespaces: set[s
         pytest.param(["-n", ".*"], id="a-pattern"),
     ],
 )
-def test_a_tenant_sees_its_own_history_alone(usage, arguments: list[str]) -> None:
+def test_a_tenant_sees_its_own_history_alone(usage: Usage, arguments: list[str]) -> None:
     assert items(usage(*arguments, limited_to="workers")).keys() == {"workers"}
 
 
@@ -198,5 +200,5 @@ def test_a_tenant_sees_its_own_history_alone(usage, arguments: list[str]) -> Non
     ],
     ids=["a-quote", "a-pattern", "two", "a-backslash", "a-line", "another-quote"],
 )
-def test_no_name_of_a_namespace_selects_others(usage, name: str) -> None:
+def test_no_name_of_a_namespace_selects_others(usage: Usage, name: str) -> None:
     assert items(usage("-n", name)) == {}

@@ -140,7 +140,7 @@ async def prometheus(cluster: Cluster, controller: Controller, teams: list[Team]
     expected = {team.tenant.name: str(team.phases[-1].used) for team in teams}
     await eventually(
         lambda: asyncio.to_thread(server.query, live),
-        until=lambda series: {each["metric"][LABELS[0]]: each["value"][1] for each in series} == expected,
+        until=lambda series: {sample["metric"][LABELS[0]]: sample["value"][1] for sample in series} == expected,
         saying="Prometheus has scraped what each team uses",
     )
     yield f"http://{LOOPBACK}:{server.port}"

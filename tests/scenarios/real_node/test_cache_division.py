@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cluster.kubectl import kubectl
-from tests.dra.engine.resctrl.test_shares import RELEASE_NOTES
+from tests.dra.engine.resctrl.test_decide_shares import RELEASE_NOTES
 from tests.scenarios import objects
 from tests.scenarios.eventually import eventually
 from tests.scenarios.objects import PodShape

@@ -128,12 +128,7 @@ def _data(name: str, resource: str, use: ResourceUse, node: _NodeRow | None) -> 
         "node": name.strip("<>") if node is None else name,
         "resource": resource,
         "unit": "milliCPU" if resource == BATCH_CPU else "byte",
-        "capacity": use.capacity,
-        "used": use.used,
-        "requested": use.requested,
-        "offered": use.offered,
-        "held": use.held,
-        "left": use.left,
+        **colocation_texts.use_data(use),
     }
     if node is not None:
         content |= {

@@ -11,7 +11,7 @@ from dra.api.colocation.strategies import CalculatePolicy
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.diagnosis.colocation_texts import CONFIG_MAP_TEXT, age_text, amount_text
+from dra.cli.kubectl.diagnosis.colocation_texts import CONFIG_MAP_TEXT, age_text, amount_text, use_data
 from dra.cli.kubectl.printers import LABEL_WIDTH
 from dra.engine.claims.reasons import list_names
 from dra.engine.colocation.batch_resources import CPU_UNIT, MEMORY_UNIT, BatchSum, ResourceSum, ZeroReason
@@ -243,7 +243,7 @@ def colocation_data(cluster: ClusterState, node: AgentNode, *, now: datetime) ->
     sources = explained.strategy.sources()
     sampled = {"state": explained.sampled.sampling.value, "at": explained.sampled.at}
     content: dict[str, Any] = {
-        "use": {name: _use_data(use) for name, use in (("cpu", explained.use.cpu), ("memory", explained.use.memory))},
+        "use": {name: use_data(use) for name, use in (("cpu", explained.use.cpu), ("memory", explained.use.memory))},
         "sampled": sampled,
         "strategy": {
             name: {"value": _value(explained, name), "from": sources.get(name, "default")} for name in _SHOWN_FIELDS
@@ -258,17 +258,6 @@ def colocation_data(cluster: ClusterState, node: AgentNode, *, now: datetime) ->
             "withoutReport": explained.total.without_report,
         }
     return {"colocation": content}
-
-
-def _use_data(use: ResourceUse) -> dict[str, int | None]:
-    return {
-        "capacity": use.capacity,
-        "used": use.used,
-        "requested": use.requested,
-        "offered": use.offered,
-        "held": use.held,
-        "left": use.left,
-    }
 
 
 def _sum_data(part: ResourceSum) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import NODE_METRICS, Sampled, Sampling
+from dra.engine.diagnosis.node_use import ResourceUse
 from dra.engine.messages.texts import singularize
 from dra.model.quantities import CPU
 
@@ -81,3 +82,15 @@ def cluster_notes(cluster: ClusterState, *, now: datetime) -> Iterator[str]:
         yield singularize(
             f"{text}: only what batch pods hold there stays offered. See: kubectl dra explain node {lacking[0]}"
         )
+
+
+def use_data(use: ResourceUse) -> dict[str, int | None]:
+    """Return the numbers of one resource of a node as ``-o json`` prints them."""
+    return {
+        "capacity": use.capacity,
+        "used": use.used,
+        "requested": use.requested,
+        "offered": use.offered,
+        "held": use.held,
+        "left": use.left,
+    }

@@ -79,6 +79,8 @@ def _read(source: SnapshotSource, kind: str, name: str) -> Snapshot:
     scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
     if kind == "node":
         return source.read(scope | SnapshotScope.COLOCATION, node=name)
+    if kind == "claim" and source.bundle_path is None:
+        return source.read_around_claim((source.namespace, name), scope | SnapshotScope.START_FAILURES)
     return source.read(scope | SnapshotScope.START_FAILURES)
 
 

@@ -103,8 +103,8 @@ POD_PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         DELETE_POD,
         needs=("owner", "alone"),
         otherwise=WeighedChoice(
-            "start our controller: it lists the pod at once. Where none is to run, delete the pod and create it "
-            "again without spec.nodeName"
+            "start the dra-reserve controller: it lists the pod at once. Where none is to run, delete the pod and "
+            "create it again without spec.nodeName"
         ),
     ),
     ProblemCode.GATED: ProblemText(
@@ -161,7 +161,7 @@ POD_PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.NAMESPACE_NOT_ENABLED: ProblemText(
         "has a request in Koordinator's form, but namespace {namespace} is not enabled: only a scheduler of "
-        "Koordinator heeds the request",
+        "Koordinator considers the request",
         WeighedChoice(
             "to have the request translated: the owner of namespace {namespace} sets its label "
             "reserve.dra/koordinator to enabled and creates the pod again; a stored pod cannot be translated"

@@ -106,8 +106,8 @@ class SnapshotReader:
         wall = SYSTEM.wall()
         core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
-                self._lists.namespaced(CLAIMS, WatchedClaim, needed=True),
-                self._lists.namespaced(PODS, self.pod_model) if SnapshotScope.PODS in scope else _no_objects(),
+                self.list_claims(),
+                self.list_pods() if SnapshotScope.PODS in scope else _no_objects(),
                 self._lists.cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
                 self._lists.cluster_scoped(SLICES, ManagedResourceSlice)
                 if SnapshotScope.DEVICES in scope
@@ -196,6 +196,14 @@ class SnapshotReader:
             controllers=tuple(controllers),
             gaps=tuple(self._lists.gaps),
         )
+
+    async def list_claims(self) -> list[WatchedClaim]:
+        """Read the claims; raise ApiError."""
+        return await self._lists.namespaced(CLAIMS, WatchedClaim, needed=True)
+
+    async def list_pods(self) -> list[SchedulerPod]:
+        """Read the pods, as far as that is permitted."""
+        return await self._lists.namespaced(PODS, self.pod_model)
 
     async def read_workload(
         self, scope: SnapshotScope, wanted: GroupResource, key: Key

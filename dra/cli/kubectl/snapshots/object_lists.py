@@ -3,8 +3,10 @@
 A user who may read one namespace gets the objects of that namespace.
 """
 
+from collections.abc import Callable
 from typing import Final, TypeVar
 
+from dra.cli.kubectl.snapshots.shared_values import SharedValues
 from dra.engine.diagnosis.snapshot import UnreadResource
 from dra.kube.client import Client, Selection
 from dra.kube.codec import ApiObject, codec_of
@@ -33,18 +35,31 @@ class ObjectLists:
         """Record that a resource, or a part of it, could not be read."""
         self.gaps.append(UnreadResource(resource=resource, why=str(why)))
 
-    async def all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
-        """List the objects of a kind in a namespace, None: in all; name those that cannot be read. Raise ApiError."""
+    async def all(
+        self,
+        resource: Resource,
+        model: type[Found],
+        namespace: str | None,
+        *,
+        may_matter: Callable[[bytes], bool] | None = None,
+    ) -> list[Found]:
+        """List the objects of a kind in a namespace, None: in all; name those that cannot be read. Raise ApiError.
+
+        ``may_matter`` tells by its JSON whether an object is to be decoded; None: each is.
+        """
         objects: list[Found] = []
         ledger = LargeObjectLedger(resource, report_nothing)
         reduce = codec_of(resource, model).reduce
         unreadable: dict[str, None] = {}
-        async for page in self.client.list_pages(resource, model, selection=Selection(namespace=namespace)):
+        shared = SharedValues()
+        selection = Selection(namespace=namespace)
+        async for page in self.client.list_pages(resource, model, selection=selection, may_matter=may_matter):
             if page.first:
                 objects.clear()
                 unreadable.clear()
                 ledger.retain({}, set())
             items, refused = ledger.admit_page(page, reduce=reduce)
+            shared.share(items)
             objects += items
             unreadable |= dict.fromkeys(str(unread) for unread in (*page.unreadable, *refused))
         names = tuple(unreadable)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
     from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
     from dra.engine.diagnosis.snapshot import PodController, Snapshot
+    from dra.model.meta import Key
     from dra.model.references import GroupResource
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -83,6 +84,18 @@ class SnapshotSource:
         return run(
             self.cluster_flags,
             lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope, node=node),
+        )
+
+    def read_around_claim(self, key: Key, scope: SnapshotScope) -> Snapshot:
+        """Return a snapshot that explains a claim of a cluster; raise FailedError if it cannot be read."""
+        from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.claim_reader import read_around_claim  # noqa: PLC0415 - as above
+
+        namespace = None if self.all_namespaces else self.namespace
+        lease = (self.lease_namespace, LEASE_NAME)
+        return run(
+            self.cluster_flags,
+            lambda connection: read_around_claim(connection, key, scope, namespace=namespace, lease=lease),
         )
 
     def read_for_descheduling(self, *, namespace: str | None = None) -> DeschedulingSnapshot:

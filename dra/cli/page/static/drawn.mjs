@@ -9,7 +9,7 @@ export function Drawn({ path }) {
   useEffect(() => {
     const read = () => getJson(path).then(set, ({ message }) => set(["p", { role: "alert" }, message]));
     read();
-    const timer = setInterval(read, 60_000);
+    const timer = setInterval(read, 10_000);
     return () => clearInterval(timer);
   }, []);
   return html`<div class="drawn">${draw(tree)}</div>`;

@@ -109,16 +109,9 @@ export const Filter = ({ route, placeholder, filters = [] }) => {
 export function useFiltered(table, q) {
   return useMemo(() => {
     if (!table) return [];
-    return q ? listOf(table).filter(matcher(q, table.at)) : listOf(table);
+    const list = listOf(table);
+    return q ? list.filter(matcher(q, table.at)) : list;
   }, [table, table?.version, q]);
-}
-
-// The order of a list, and what changes it: a column begins in the order of the list, and turns at the next click.
-function orderOf(route, list) {
-  const sort = route.query.get("sort") ?? list.sort;
-  const descending = (route.query.get("desc") ?? list.desc) === "1";
-  const onSort = (name) => setQuery(route, { sort: name, desc: (name === sort ? !descending : list.desc) ? "1" : "0" });
-  return { sort, descending, onSort };
 }
 
 export function ListView({ view, route }) {
@@ -135,12 +128,15 @@ export function ListView({ view, route }) {
     [table, view, span],
   );
   if (!table) return html`<${Loading} />`;
+  const sort = route.query.get("sort") ?? list.sort;
+  const descending = (route.query.get("desc") ?? list.desc) === "1";
+  const onSort = (name) => setQuery(route, { sort: name, desc: name === sort && !descending ? "1" : "0" });
   return html`<header class="head"><h1>${list.title}</h1><p class="count" role="status">
       ${rows.length === table.rows.size ? number(rows.length) : `${number(rows.length)} of ${number(table.rows.size)}`}</p>
       <${Filter} route=${route} filters=${list.filters} /></header>
     ${rows.length
-      ? html`<${Table} label=${list.title} columns=${columns} rows=${rows} ...${orderOf(route, list)}
-          onOpen=${(row) => { location.hash = list.open ? list.open(row) : objectLink(list.kind, row[0]); }} />`
+      ? html`<${Table} label=${list.title} columns=${columns} rows=${rows} sort=${sort} descending=${descending}
+          onSort=${onSort} onOpen=${(row) => { location.hash = list.open ? list.open(row) : objectLink(list.kind, row[0]); }} />`
       : q
         ? html`<${Empty} title="Nothing matches">Clear the filter, or use words that occur in a row.<//>`
         : html`<${Empty} title=${table.ready ? list.empty[0] : "Reading the cluster…"}>${table.ready ? list.empty[1] : ""}<//>`}`;
@@ -151,13 +147,14 @@ const GROUPS = ["namespace", "workload", "node", "class"];
 export function UsageView({ route }) {
   const table = useView("usage");
   const by = route.query.get("by") ?? "namespace";
-  const found = useFiltered(table, route.query.get("q"));
+  const q = route.query.get("q") ?? "";
+  const found = useFiltered(table, q);
   const rows = useMemo(() => found.filter((row) => row[table.at.BY] === by), [found, by]);
   const most = useMemo(() => Math.max(1, ...rows.map((row) => Number(row[table.at.DEVICES] || row[table.at.HELD]))), [rows]);
   if (!table) return html`<${Loading} />`;
   const { at } = table;
   const bar = {
-    name: "BAR", label: "DEVICES", width: "w-line", rest: true,
+    name: "HELD", label: "DEVICES", width: "w-line", rest: true,
     render: (row) => {
       const [used, held] = [Number(row[at.USED]), Number(row[at.HELD])];
       const all = Number(row[at.DEVICES] || held);
@@ -168,7 +165,11 @@ export function UsageView({ route }) {
   const columns = [
     { ...strong("NAME"), label: by.toUpperCase() }, count("HELD"), count("USED"), count("HELD%"),
     ...(by === "node" ? [count("DEVICES", "OFFERED")] : []), count("PODS"), count("CLAIMS"), bar,
-  ].map((each) => ({ ...each, index: at[each.name] ?? at.HELD, render: (row) => each.render(row, at) }));
+  ].map((each, position) => ({
+    ...each, name: each === bar ? "BAR" : each.name, index: at[each.name], key: position, render: each.render && ((row) => each.render(row, at)),
+  }));
+  const sort = route.query.get("sort") ?? "HELD";
+  const descending = (route.query.get("desc") ?? (sort === "HELD" ? "1" : "")) === "1";
   const open = (row) => {
     const name = row[at.NAME];
     location.hash = by === "node" ? link("node", [name]) : by === "workload" && !name.endsWith(NONE) ? objectLink("workload", name) : link("claims", [], { q: by === "namespace" ? `namespace:${name}` : "" });
@@ -180,6 +181,7 @@ export function UsageView({ route }) {
     <p class="legend"><${State} value="Used" label="used by pods" /><${State} value="Held" label="held, not used" />
       ${by === "node" ? html`<${State} value="Free" label="free" />` : null}</p>
     ${rows.length
-      ? html`<${Table} label=${`Usage by ${by}`} columns=${columns} rows=${rows} ...${orderOf(route, { sort: "HELD", desc: "1" })} onOpen=${open} />`
+      ? html`<${Table} label=${`Usage by ${by}`} columns=${columns} rows=${rows} sort=${sort} descending=${descending}
+          onSort=${(name) => setQuery(route, { sort: name, desc: name === sort && descending ? "0" : "1" })} onOpen=${open} />`
       : html`<${Empty} title="No devices are held">Usage appears once a claim has devices.<//>`}`;
 }

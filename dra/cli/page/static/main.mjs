@@ -15,20 +15,19 @@ import { Waiting } from "./waiting.mjs";
 import { clock, number } from "./words.mjs";
 
 const list = (title, view) => [title, (route) => html`<${ListView} key=${view} view=${view} route=${route} />`];
-const own = (title, View) => [title, (route) => html`<${View} route=${route} />`];
 const VIEWS = {
-  overview: own("Overview", Overview),
+  overview: ["Overview", () => html`<${Overview} />`],
   workloads: list("Workloads", "workloads"),
   claims: list("Claims", "claims"),
-  waiting: own("Waiting", Waiting),
-  nodes: own("Nodes", Nodes),
+  waiting: ["Waiting", (route) => html`<${Waiting} route=${route} />`],
+  nodes: ["Nodes", (route) => html`<${Nodes} route=${route} />`],
   devices: list("Devices", "devices"),
   reservations: list("Reservations", "reservations"),
   migrations: list("Migrations", "migrations"),
   rounds: list("Rounds", "rounds"),
-  usage: own("Usage", UsageView),
+  usage: ["Usage", (route) => html`<${UsageView} route=${route} />`],
   idle: ["Idle", ({ query }) => html`<${Drawn} key=${query} path="api/idle?${query}" />`],
-  problems: own("Problems", Problems),
+  problems: ["Problems", (route) => html`<${Problems} route=${route} />`],
 };
 const OBJECTS = { workload: "workloads", claim: "claims", pod: "workloads", node: "nodes", device: "devices", reservation: "reservations", migration: "migrations" };
 
@@ -44,6 +43,8 @@ const Status = ({ found }) => {
   return html`<p class="status state ${stale ? "yellow" : tone}" role="status" title=${status.text}><span class="glyph" aria-hidden="true">${stale ? "▲" : glyph}</span>
     ${text}<span class="muted"> since ${clock(status.since)}</span></p>`;
 };
+
+const total = (counts, ...names) => names.reduce((sum, name) => sum + Number(counts?.[name] ?? 0), 0);
 
 const Theme = () => {
   const [theme, set] = useState(() => localStorage.getItem("dra-reserve-theme") ?? "auto");
@@ -61,7 +62,7 @@ const Help = ({ close }) => html`<dialog open class="help" aria-label="Keys"><h2
   <button type="button" class="chip" onClick=${close}>Close</button></dialog>`;
 
 const STEP = { j: 1, k: -1 };
-const GO = { o: "overview", w: "workloads", c: "claims", p: "problems", n: "nodes", d: "devices", u: "usage", i: "idle", r: "reservations", m: "migrations", t: "rounds", q: "waiting" };
+const GO = { o: "overview", w: "workloads", c: "claims", p: "problems", n: "nodes", d: "devices", u: "usage", r: "reservations", m: "migrations", t: "rounds", q: "waiting", i: "idle" };
 
 function useKeys(setHelp) {
   useEffect(() => {
@@ -100,7 +101,7 @@ function Page() {
   const current = OBJECTS[route.view] ?? route.view;
   const title = VIEWS[route.view]?.[0] ?? `${route.view} ${route.parts.join("/")}`;
   useEffect(() => { document.title = `${title} · dra-reserve`; }, [title]);
-  const badges = { problems: ["error", "leak", "warning"].reduce((sum, grade) => sum + Number(found.problems?.[grade] ?? 0), 0), waiting: Number(found.cluster?.waiting ?? 0) };
+  const badges = { problems: total(found.problems, "error", "leak", "warning"), waiting: Number(found.cluster?.waiting ?? 0) };
   const absent = { ...found.absent, rounds: found.absent?.migrations };
   const hidden = (view) => (absent[view] ?? found.denied?.[view]) !== undefined && current !== view;
   const why = found.denied?.[current] ?? deniedView(current);
@@ -111,13 +112,13 @@ function Page() {
     ?? (route.view in OBJECTS && route.parts.length ? html`<${ObjectView} key=${location.hash} kind=${route.view} parts=${route.parts} />`
       : html`<${Empty} title="There is no such view"><a href=${link("overview")}>Go to the overview</a><//>`);
   return html`<a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>Skip to the content</a>
-    <nav aria-label="Views"><p class="brand">dra-reserve</p>
+    <nav aria-label="Views"><p class="brand"><span class="mark" aria-hidden="true"><i class="green"></i><i class="blue"></i><i class="blue"></i><i class="none"></i></span>dra-reserve</p>
       <ul>${Object.entries(VIEWS).filter(([view]) => !hidden(view)).map(([view, [name]]) => html`<li key=${view}><a href=${link(view)} aria-current=${view === current ? "page" : undefined}>${name}
         ${badges[view] ? html`<span class="badge ${view === "problems" ? "red" : "yellow"}">${number(badges[view])}</span>` : null}</a></li>`)}</ul>
       <div class="foot"><${Status} found=${found} />${signsIn ? html`<p class="muted">${namespace() ? `namespace ${namespace()} ` : ""}<button type="button" class="theme" onClick=${signOut}>Sign out</button></p>` : null}<p><${Theme} /> <button type="button" class="theme" onClick=${() => setHelp(true)}>? keys</button></p></div></nav>
     <main id="content" tabindex="-1">${status.state === "refused"
       ? html`<${Empty} title="This tab has no key">${status.text}<//>` : shown}</main>
-    ${help && html`<${Help} close=${() => setHelp(false)} />`}`;
+    ${help ? html`<${Help} close=${() => setHelp(false)} />` : null}`;
 }
 
 takeKey();

@@ -79,8 +79,8 @@ export function Nodes({ route }) {
   return html`<header class="head"><h1>Nodes</h1><p class="count" role="status">${number(rows.length)}</p><${Filter} route=${route}
       filters=${["state:NotReady", "state:SchedulingDisabled"]} /></header>
     <p class="legend">${DEVICE_STATES.map(([, state]) => html`<${State} key=${state} value=${state} label=${{ Used: "used by pods", Held: "held, not used" }[state] ?? state.toLowerCase()} />`)}
-      ${metered && html`<span>bars: used / held by requests / all; batch CPUs: held / offered</span>`}
-      ${hidden > 0 && !q && !all && html`<a href=${link("nodes", [], { all: "1" })}>and ${plural(hidden, "node")} without devices</a>`}</p>
+      ${metered ? html`<span>bars: used / held by requests / all; batch CPUs: held / offered</span>` : null}
+      ${hidden > 0 && !q && !all ? html`<a href=${link("nodes", [], { all: "1" })}>and ${plural(hidden, "node")} without devices</a>` : null}</p>
     <div ref=${outer} class="measure"></div>
     <div class="scroll" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label="Map of the nodes">
       ${rows.length === 0 ? html`<${Empty} title=${q ? "Nothing matches" : "No node has devices"}>Nodes appear when a driver publishes their devices.<//>` : null}

@@ -23,13 +23,22 @@ const Card = ({ title, view, counts = {}, order = [], column = "state", noun, gr
   const parts = names.map((name) => [name, Number(counts[name]), look(name, grade)[1]]);
   const total = parts.reduce((sum, [name, count]) => sum + (name === "info" ? 0 : count), 0);
   return html`<section class="card"><h2><a href=${link(view)}>${title}</a></h2>
-    <p class="figure">${number(total)}<span> ${noun}${total === 1 ? "" : "s"}</span></p>
+    <p class="figure">${number(total)}<span>${noun(total)}</span></p>
     <${Bar} parts=${parts} total=${parts.length} />
     <ul class="counts">${parts.map(([name, count]) => html`<li key=${name}>
       <a href=${link(view, [], { q: `${column}:${name === "Used" ? "Held" : name}` })}><${State} value=${name} grade=${grade} /><b>${number(count)}</b></a></li>`)}</ul></section>`;
 };
 
-const Fact = ({ name, value = "unknown", label, text }) => html`<div><dt>${name}</dt><dd><${State} value=${value} label=${label} /> <span class="muted">${text}</span></dd></div>`;
+const Fact = ({ name, value = "unknown", label, text }) => html`<div><dt>${name}</dt>
+  <dd><${State} value=${value} label=${label} /> <span class="muted">${text}</span></dd></div>`;
+
+function byReason(gaps = {}) {
+  const found = {};
+  for (const [name, why] of Object.entries(gaps)) (found[why] ??= []).push(name);
+  return found;
+}
+
+const noun = (word) => (total) => ` ${word}${total === 1 ? "" : "s"}`;
 
 export function Overview() {
   const overview = useView("overview");
@@ -43,11 +52,11 @@ export function Overview() {
       ${[...["nodes", "pods"].filter((kind) => kind in found.cluster).map((kind) => plural(Number(found.cluster[kind]), kind.slice(0, -1))),
         found.cluster.server && `Kubernetes ${found.cluster.server}`].filter(Boolean).join(", ")}</p></header>
     <div class="page-scroll" tabindex="0" role="region" aria-label="Overview"><div class="cards">
-      ${found.denied?.devices ? null : html`<${Card} title="Devices" view="devices" counts=${found.devices} order=${ORDER.devices} noun="device" />`}
-      <${Card} title="Claims" view="claims" counts=${found.claims} order=${ORDER.claims} noun="claim" />
-      <${Card} title="Problems" view="problems" counts=${found.problems} order=${ORDER.problems} column="grade" noun="problem" />
-      ${found.absent?.reservations ?? found.denied?.reservations ? null : html`<${Card} title="Reservations" view="reservations" counts=${found.reservations} column="phase" noun="Reservation" />`}
-      ${found.absent?.migrations ?? found.denied?.migrations ? null : html`<${Card} title="Migrations" view="migrations" counts=${found.migrations} column="phase" noun="migration" />`}
+      ${found.denied?.devices ? null : html`<${Card} title="Devices" view="devices" counts=${found.devices} order=${ORDER.devices} noun=${noun("device")} />`}
+      <${Card} title="Claims" view="claims" counts=${found.claims} order=${ORDER.claims} noun=${noun("claim")} />
+      <${Card} title="Problems" view="problems" counts=${found.problems} order=${ORDER.problems} column="grade" noun=${noun("problem")} />
+      ${found.absent?.reservations ?? found.denied?.reservations ? null : html`<${Card} title="Reservations" view="reservations" counts=${found.reservations} column="phase" noun=${noun("Reservation")} />`}
+      ${found.absent?.migrations ?? found.denied?.migrations ? null : html`<${Card} title="Migrations" view="migrations" counts=${found.migrations} column="phase" noun=${noun("migration")} />`}
     </div>
     <div class="columns">
       <section class="panel"><h2><a href=${link("waiting")}>Waiting claims</a></h2>
@@ -63,9 +72,9 @@ export function Overview() {
       <section class="panel"><h2>Cluster</h2><dl class="facts">
         ${["controller", "descheduler"].filter((name) => found[name] && !(name === "descheduler" && (found.absent?.migrations ?? found.denied?.migrations))).map((name) => {
           const [[presence, text]] = Object.entries(found[name]);
-          return html`<${Fact} key=${name} name=${name} value=${presence} text=${text} />`;
+          return html`<div key=${name}><dt>${name}</dt><dd><${State} value=${presence} /> <span class="muted">${text}</span></dd></div>`;
         })}
-        ${Object.entries(Object.groupBy(Object.keys(found.gap ?? {}), (name) => found.gap[name])).map(([why, names]) => html`<${Fact} key=${why} name="not read" label=${names.join(", ")} text=${why} />`)}
+        ${Object.entries(byReason(found.gap)).map(([why, names]) => html`<${Fact} key=${why} name="not read" label=${names.join(", ")} text=${why} />`)}
         ${Object.entries(found.denied ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not shown" label=${name} text=${why} />`)}
         ${Object.entries(found.stale ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not live" value="stale" label=${name} text=${why} />`)}
         ${Object.entries(found.absent ?? {}).map(([name, why]) => html`<div key=${name}><dt>${name}</dt><dd class="muted">${why}</dd></div>`)}

@@ -18,10 +18,11 @@ const Subject = ({ text }) => {
 
 export function Problems({ route }) {
   const table = useView("problems");
-  const found = useFiltered(table, route.query.get("q"));
+  const found = useFiltered(table, route.query.get("q") ?? "");
   const [open, setOpen] = useState(() => new Set());
   const groups = useMemo(() => {
-    const byCode = Map.groupBy(found, (row) => row[2]);
+    const byCode = new Map();
+    for (const row of found) (byCode.get(row[2]) ?? byCode.set(row[2], []).get(row[2])).push(row);
     return [...byCode].sort(([a, [x]], [b, [y]]) => GRADES.indexOf(x[1]) - GRADES.indexOf(y[1]) || (a < b ? -1 : 1));
   }, [found]);
   if (!table) return html`<${Loading} />`;

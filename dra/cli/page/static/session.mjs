@@ -38,13 +38,13 @@ export class Refused extends Error {
 }
 
 export async function raiseForStatus(response) {
-  if ([401, 403].includes(response.status)) throw new Refused(response.status, await response.text());
+  if (response.status === 401 || response.status === 403) throw new Refused(response.status, await response.text());
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 }
 
 // Fetches JSON; throws Refused where trying again cannot help.
 export async function getJson(path) {
-  const response = await fetch(address(path), { headers: headers() });
+  const response = await fetch(address(path), { headers: headers(), cache: "no-store" });
   await raiseForStatus(response);
   return response.json();
 }

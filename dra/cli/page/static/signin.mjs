@@ -21,10 +21,10 @@ export function SignIn({ why, onDone }) {
     <h1>Sign in</h1>
     <p class="muted">You see what your token may list and watch, and change nothing. The token stays in this tab.</p>
     <label for="token">Token</label>
-    <input id="token" type="password" required aria-describedby="sign-in-how" />
+    <input id="token" type="password" autocomplete="off" spellcheck="false" required aria-describedby="sign-in-how" />
     <p id="sign-in-how" class="muted">From <code>kubectl create token ACCOUNT --audience=dra-reserve-page</code>, or from your administrator.</p>
     <label for="ns">Namespace <span class="muted">(if you have no rights in all namespaces)</span></label>
-    <input id="ns" type="text" spellcheck="false" value=${namespace()} />
+    <input id="ns" type="text" autocomplete="off" spellcheck="false" value=${namespace()} />
     <p role="alert" class="state red">${text}</p>
     <button type="submit" disabled=${busy}>Sign in</button></form></div>`;
 }

@@ -123,7 +123,7 @@ function parse(block) {
 
 async function follow(views, signal, alive) {
   const response = await fetch(address(`api/events?views=${views.join(",")}`), {
-    headers: headers({ "Last-Event-ID": lastId }), signal,
+    headers: headers({ "Last-Event-ID": lastId }), cache: "no-store", signal,
   });
   await raiseForStatus(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -66,7 +66,7 @@ def test_a_time_line_has_its_words_and_its_axis():
     assert paths["held"] == "M0 30H48V0H96V30Z"
     assert paths["used"] == "M0 30H72V22.5H96V30Z"
     assert paths["tick"].startswith("M24 0V30M48")
-    (axis,) = [span for span in elements(tree, "span") if span[1].get("class") == "axis"]
+    (axis,) = [span for span in elements(tree, "span") if span[1].get("class") == "ticks"]
     assert [text(tick) for tick in axis[2:]] == ["-24 h", "-18 h", "-12 h", "-6 h", "now"]
 
 

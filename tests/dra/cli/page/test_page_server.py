@@ -10,8 +10,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from dra.cli.page import page_server
 from dra.cli.page.access import HEADERS, AccessRules
 from dra.cli.page.assets import load_assets
-from dra.cli.page.cluster_feed import bundle_feed
+from dra.cli.page.cluster_feed import FeedClosedError, bundle_feed
 from dra.cli.page.page_server import KeyGate, PageServer
+from dra.cli.page.sessions import PageSession
 from dra.cli.page.views import COLUMNS, Patch
 from tests.dra.cli.page.test_page_tables import NOW
 from tests.dra.engine.diagnosis.cluster_states import claim, entry, pod, snapshot
@@ -91,15 +92,34 @@ async def test_a_defect_is_a_response_with_the_same_headers_and_a_line_of_the_lo
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("path", ["/api/rows?view=claims", "/api/object?kind=claim&name=x", "/api/events?views=claims"])
+@pytest.mark.parametrize(
+    "path", ["/api/rows?view=claims", "/api/object?kind=claim&name=x", "/api/events?views=claims", "/api/idle"]
+)
 async def test_data_needs_the_key(client, path):
     async with client.get(path) as response:
         assert response.status == 401
         assert "train" not in await response.text()
 
 
+async def test_a_bundle_has_no_history(client):
+    async with client.get("/api/idle", headers=KEY) as response:
+        assert (response.status, await response.text()) == (404, "a bundle is of one moment: it has no history")
+
+
+@pytest.mark.parametrize(
+    ("limited_to", "namespaces"), [("", None), ("ml", {"ml"})], ids=["everything", "a-user-of-one-namespace"]
+)
+async def test_the_history_is_that_of_the_namespaces_that_are_shown(limited_to, namespaces):
+    taken = msgspec.structs.replace(snapshot(claim("train")), namespace=limited_to or None)
+    async with bundle_feed(taken, now=NOW) as limited:
+        assert await PageSession(limited).namespaces() == namespaces
+        limited.close()
+        with pytest.raises(FeedClosedError):
+            await PageSession(limited).namespaces()
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/", "/api/rows", "/api/object", "/api/events"])
+@pytest.mark.parametrize("path", ["/", "/api/rows", "/api/object", "/api/events", "/api/idle"])
 async def test_nothing_can_be_written(client, method, path):
     async with client.request(method, path, headers=KEY) as response:
         assert response.status == 405

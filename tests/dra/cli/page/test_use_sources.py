@@ -171,6 +171,9 @@ async def test_the_page_remembers_what_it_has_seen(feed, clock):
     assert (row.name, row.history.held, row.history.used, use.known_since) == ("ml", 3, 1, START)
     assert row.history.idle_hours == pytest.approx(2 * 240 / 3600)
     assert (await read(source, namespaces=frozenset({"web"}))).rows == ()
+    assert await read(source) is use, "until the next look"
+    assert await source.look()
+    assert await read(source) is not use
 
 
 async def test_without_complete_rows_nothing_is_recorded(feed, clock):

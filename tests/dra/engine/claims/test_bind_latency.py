@@ -4,14 +4,14 @@ import pytest
 
 from dra.engine.claims.bind_latency import REMEMBERED_FOR
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
-from tests.dra.engine.examples import KEY, NOON, claim, pod, told, waiting
+from tests.dra.engine.examples import KEY, NOON, claim, observe_all, pod, waiting
 
 
 def bound_after(world, seconds, **form):
     """A pod waits, is listed, and is bound so many seconds after that."""
-    told(world, claim(version=1), pod("a", **form))
-    told(world, claim(version=2, list=[waiting("a")]), now=NOON + 10.0)
-    told(world, pod("a", version=2, node="n1", claims=form.get("claims", ("train",))), now=NOON + 10.0 + seconds)
+    observe_all(world, claim(version=1), pod("a", **form))
+    observe_all(world, claim(version=2, list=[waiting("a")]), now=NOON + 10.0)
+    observe_all(world, pod("a", version=2, node="n1", claims=form.get("claims", ("train",))), now=NOON + 10.0 + seconds)
     return world.view(KEY, now=NOON + 10.0 + seconds).bind_horizon(waiting("b"))
 
 

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.view import OwningPodPhase
 from dra.model.pods import PodExtendedResourceClaimStatus
-from tests.dra.engine.examples import KEY, NOON, claim, pod, told, uid
+from tests.dra.engine.examples import KEY, NOON, claim, observe_all, pod, uid
 
 BEFORE = pod("a", version=5, identity=uid("before"))
 AFTER = pod("a", version=10, identity=uid("after"))
@@ -24,13 +24,13 @@ AFTER = pod("a", version=10, identity=uid("after"))
     ],
 )
 def test_what_is_known_of_the_pod_that_a_claim_was_made_for(seen, phase):
-    assert told(ClaimCache(), *seen).view(KEY, now=NOON).owning_pod is phase
+    assert observe_all(ClaimCache(), *seen).view(KEY, now=NOON).owning_pod is phase
 
 
 def test_a_pod_that_was_seen_to_go_is_replaced_by_the_next_of_its_name():
-    world = told(ClaimCache(), pod("a"), claim(owner="a", version=30))
+    world = observe_all(ClaimCache(), pod("a"), claim(owner="a", version=30))
     world.forget_pod(uid("a"))
-    assert told(world, AFTER).view(KEY, now=NOON).owning_pod is OwningPodPhase.REPLACED
+    assert observe_all(world, AFTER).view(KEY, now=NOON).owning_pod is OwningPodPhase.REPLACED
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
-from tests.dra.engine.examples import JOB, JOBS, KEY, NAMESPACE, NOON, claim, decided, of_type, pod, told
+from tests.dra.engine.examples import JOB, JOBS, KEY, NAMESPACE, NOON, claim, decided, observe_all, of_type, pod
 
 TRAIN = WorkloadKey(JOBS, NAMESPACE, "train")
 
@@ -43,7 +43,7 @@ TRAIN = WorkloadKey(JOBS, NAMESPACE, "train")
     ],
 )
 def test_what_is_known_of_a_workload(world, kind, news, known):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     tell = {
         "there": lambda: world.workloads.observe(TRAIN, uid=JOB.uid, finished=False),
         "done": lambda: world.workloads.observe(TRAIN, uid=JOB.uid, finished=True),
@@ -60,7 +60,7 @@ def test_what_is_known_of_a_workload(world, kind, news, known):
 
 def test_a_watch_that_is_behind_does_not_bury_what_a_live_read_has_shown(world):
     """A Job is replaced twice while the watch is silent, and read live then (machine, seed 161668)."""
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     world.workloads.observe(TRAIN, uid=Uid("third"), finished=False, live=True)
     world.workloads.observe(TRAIN, uid=Uid("second"), finished=False)
     assert "third" not in world.workloads.get(TRAIN).gone
@@ -74,7 +74,7 @@ def test_a_watch_that_is_behind_does_not_bury_what_a_live_read_has_shown(world):
 
 
 def test_an_answer_that_was_slower_than_the_watch_changes_nothing(world):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     world.workloads.observe(TRAIN, uid=JOB.uid, finished=False)
     world.workloads.observe(TRAIN, uid=Uid("second"), finished=False)
     known = world.workloads.get(TRAIN)
@@ -83,14 +83,14 @@ def test_an_answer_that_was_slower_than_the_watch_changes_nothing(world):
 
 
 def test_kinds_are_watched_while_claims_refer_to_them(world):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     assert world.workloads.kinds() == {JOBS}
-    told(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
+    observe_all(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
     assert {str(kind) for kind in world.workloads.kinds()} == {"pods"}
 
 
 def test_nothing_is_kept_of_a_kind_that_no_claim_refers_to_any_more(world):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     for number in range(10):
         named = WorkloadKey(JOBS, NAMESPACE, f"train-{number}")
         world.workloads.observe(named, uid=Uid(f"uid-{number}"), finished=False)
@@ -100,7 +100,7 @@ def test_nothing_is_kept_of_a_kind_that_no_claim_refers_to_any_more(world):
 
 
 def test_a_workload_that_no_claim_refers_to_concerns_none(world):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     world.workloads.observe(WorkloadKey(JOBS, "other", "train"), uid=JOB.uid, finished=False)
     world.workloads.observe(WorkloadKey(JOBS, NAMESPACE, "other"), uid=JOB.uid, finished=False)
     assert not world.dirty
@@ -108,13 +108,13 @@ def test_a_workload_that_no_claim_refers_to_concerns_none(world):
 
 def test_a_workload_may_come_before_the_claim_that_refers_to_it(world):
     world.workloads.observe(TRAIN, uid=JOB.uid, finished=False)
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     assert world.view(KEY, now=NOON).workload.phase is WorkloadPhase.PRESENT
 
 
 @pytest.mark.parametrize("claim_goes_first", [True, False])
 def test_a_workload_that_is_gone_with_its_claim_is_forgotten(world, claim_goes_first):
-    told(world, claim(workload=JOB))
+    observe_all(world, claim(workload=JOB))
     world.workloads.observe(TRAIN, uid=JOB.uid, finished=True)
     if claim_goes_first:
         world.forget_claim(KEY, claim().metadata.uid)
@@ -127,7 +127,7 @@ def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
     """A scheduling cycle that saw it may still bind the pod, whatever else is in the list: simulation seed 1308."""
     form = {"workload": JOB, "native": True, "any_pod": True}
     known = ClaimCache()
-    told(known, claim(list=[JOB], **form), pod("a"))
+    observe_all(known, claim(list=[JOB], **form), pod("a"))
     before = known.view(KEY, now=NOON)
     known.observe_claim(claim(version=2, **form), now=NOON + 5, ours=True)
     after = known.view(KEY, now=NOON + 5)
@@ -141,7 +141,7 @@ def test_a_workload_that_a_list_lacks_is_read_anew(world):
     """A live read had shown it; it went while the watch was lost."""
     key = WorkloadKey(JOBS, NAMESPACE, "train")
     world.workloads.observe_kind(JOBS, WorkloadPhase.ABSENT)
-    told(world, claim(workload=JOB, list=[JOB]))
+    observe_all(world, claim(workload=JOB, list=[JOB]))
     world.workloads.observe(key, uid=JOB.uid, finished=False)
     world.dirty.clear()
     world.workloads.listed(JOBS, {(NAMESPACE, "train")})

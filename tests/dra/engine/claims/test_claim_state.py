@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, NOON, allocation, claim, pod, told
+from tests.dra.engine.examples import FOREIGN, GUARD, JOB, KEY, NOON, allocation, claim, observe_all, pod
 
 
 def test_how_often_an_allocation_was_taken_back_from_pods_that_wait_counts_until_one_is_bound(world):
     def revocations():
         return world.view(KEY, now=NOON).history.revocations
 
-    told(world, claim(version=1, allocation=allocation()), pod("a"))
+    observe_all(world, claim(version=1, allocation=allocation()), pod("a"))
     counts = []
     for version in (2, 4):
-        told(world, claim(version=version, allocation=None), claim(version=version + 1, allocation=allocation()))
+        observe_all(world, claim(version=version, allocation=None), claim(version=version + 1, allocation=allocation()))
         counts.append(revocations())
-    told(world, pod("a", version=2, node="n1"))
+    observe_all(world, pod("a", version=2, node="n1"))
     assert (counts, revocations()) == ([1, 2], 0)
 
 
@@ -33,13 +33,13 @@ LISTED = {"workload": JOB, "list": [JOB, FOREIGN, GUARD]}
     ],
 )
 def test_the_workloads_that_an_allocation_listed_are_known_until_it_ends(world, after, ours, entered):
-    told(world, claim(version=1, **LISTED))
+    observe_all(world, claim(version=1, **LISTED))
     world.observe_claim(claim(version=2, **after), now=NOON, ours=ours)
     assert world.view(KEY, now=NOON).history.entered == entered
 
 
 def test_a_workload_whose_annotations_were_removed_before_its_entry_may_be_entered_again(world):
-    told(
+    observe_all(
         world,
         claim(version=1, **LISTED, entered=True),
         claim(version=2, **LISTED),

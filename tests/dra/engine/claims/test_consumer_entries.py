@@ -47,7 +47,7 @@ def entered(*entries, **form):
     return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
 
 
-def told(plan, code):
+def notes_of(plan, code):
     return [reason.note for reason in plan.reasons if reason.code is code]
 
 
@@ -369,7 +369,7 @@ def test_alongside_pods_may_fill_the_list_and_the_rest_is_told(of, slots, waits)
     assert len([name for name in entries if "/" not in name]) == slots
     taken = f"{len(of.entries)} of 256 entries are in use, 0 of them by finished pods"
     limit = f"{301 - slots} pods wait for an entry: {taken}"
-    assert [note.partition(". ")[0] for note in told(plan, Code.CONSUMER_LIMIT)] == [limit]
+    assert [note.partition(". ")[0] for note in notes_of(plan, Code.CONSUMER_LIMIT)] == [limit]
     next_ones = [f"w{number:04}" for number in range(slots - 1, slots - 1 + LIMIT_EVENTS)]
     assert [r.subject.key[1] for r in plan.reasons if r.code is Code.WAITS_FOR_SLOT] == next_ones
 
@@ -378,7 +378,7 @@ def test_alongside_pods_that_have_finished_take_slots_and_are_counted():
     done = many(finished, 200, node="n1")
     plan = plan_for(entered(*done, started("a")), *done, started("a"), *many(gated, 100, prefix="w"), policy=ALONGSIDE)
     assert len(listed(plan)) == RESERVED_FOR_MAX_SIZE - 1
-    assert "202 of 256 entries are in use, 200 of them by finished pods" in told(plan, Code.CONSUMER_LIMIT)[0]
+    assert "202 of 256 entries are in use, 200 of them by finished pods" in notes_of(plan, Code.CONSUMER_LIMIT)[0]
 
 
 def test_alongside_pods_that_have_finished_may_take_all_slots_and_the_rest_is_told():

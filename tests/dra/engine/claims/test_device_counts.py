@@ -9,7 +9,7 @@ from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.device_counts import HeldBy
 from dra.engine.claims.view import guard_entry, lost_node_entry
 from tests.dra.engine.devices.test_taints import slice_of
-from tests.dra.engine.examples import FOREIGN, JOB, allocation, claim, pod, told
+from tests.dra.engine.examples import FOREIGN, JOB, allocation, claim, observe_all, pod
 
 DRIVER = "gpu.example.com"
 USED = claim(workload=JOB, allocation=allocation("gpu-0", "gpu-1"), list=[JOB])
@@ -28,7 +28,7 @@ USED = claim(workload=JOB, allocation=allocation("gpu-0", "gpu-1"), list=[JOB])
 )
 def test_devices_are_held_by_the_first_that_applies(found, pods, holder):
     world = ClaimCache()
-    told(world, found, *pods)
+    observe_all(world, found, *pods)
     assert dict(device_counts.count_devices(world).held) == {(DRIVER, holder): 2}
 
 
@@ -36,13 +36,13 @@ def test_a_guard_alone_holds_nothing_and_a_lost_entry_does():
     alone = claim(allocation=allocation(), list=[])
     for entry, holder in ((guard_entry(alone), HeldBy.NOTHING), (lost_node_entry("n1", "boot"), HeldBy.OTHERS)):
         world = ClaimCache()
-        told(world, claim(allocation=allocation(), list=[entry]))
+        observe_all(world, claim(allocation=allocation(), list=[entry]))
         assert dict(device_counts.count_devices(world).held) == {(DRIVER, holder): 1}
 
 
 def test_claims_without_devices_are_not_counted_and_pods_are_by_stage():
     world = ClaimCache()
-    told(world, claim(allocation=None), pod("a"), pod("b", node="n1"))
+    observe_all(world, claim(allocation=None), pod("a"), pod("b", node="n1"))
     counted = device_counts.count_devices(world)
     assert not counted.held
     assert counted.pods == {"gated": 0, "waiting": 1, "starting": 1, "started": 0}

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.claims.eviction_index import NOTHING_POSTPONED, RETRY, PostponedEvictions
 from dra.engine.instants import NEVER
 from dra.model.taints import DeviceTaintRule
-from tests.dra.engine.examples import KEY, NOON, allocation, claim, told, uid
+from tests.dra.engine.examples import KEY, NOON, allocation, claim, observe_all, uid
 
 A, B = uid("a"), uid("b")
 TAINT = {"key": "sick", "effect": "NoExecute", "timeAdded": "2026-11-20T12:00:00Z"}
@@ -29,7 +29,7 @@ def taint(world):
 )
 def test_a_reconciled_claim_is_marked_if_its_pods_may_be_evicted(world, of, tainted, marked):
     if of is not None:
-        told(world, of)
+        observe_all(world, of)
     if tainted:
         taint(world)
     assert world.evictions.mark_reconciled(KEY) is marked
@@ -51,7 +51,7 @@ def test_failed_evictions_are_forgotten_with_the_last_pod_to_evict(world):
 
 
 def test_a_replica_that_begins_to_act_reconciles_claims_before_it_evicts(world):
-    told(world, claim(allocation=allocation()))
+    observe_all(world, claim(allocation=allocation()))
     taint(world)
     world.evictions.mark_all_dirty()
     assert not world.evictions.dirty

@@ -43,7 +43,7 @@ def asked(of, *pods, pods_on_silent_nodes=(), **known):
     return decided(view(of, *pods, pods_on_silent_nodes=frozenset(uid(name) for name in pods_on_silent_nodes), **known))
 
 
-def told(plan, code):
+def note_of(plan, code):
     return next(reason.note for reason in plan.reasons if reason.code is code)
 
 
@@ -99,7 +99,7 @@ def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
     assert free == Deallocate(claim=KEY, confirm=True, given_up=stranded)
     assert isinstance(note, PatchMetadata)
     assert (dict(note.annotations)[FORCE_RELEASE], note.finalizers) == (None, ())
-    assert told(plan, Code.FORCE_RELEASED).endswith(f"overridden: {overridden}")
+    assert note_of(plan, Code.FORCE_RELEASED).endswith(f"overridden: {overridden}")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_known_is_not_overridden(of, pods, known, code):
 
 def test_who_is_in_the_way_is_named_but_not_hundreds_of_them():
     plan = asked(forced(list=[FOREIGN]), *many(started, 300))
-    assert "300 pods use the claim on Ready nodes (p0000, p0001, p0002, p0003, p0004 and 295 more)" in told(
+    assert "300 pods use the claim on Ready nodes (p0000, p0001, p0002, p0003, p0004 and 295 more)" in note_of(
         plan, Code.FORCE_RELEASE_BLOCKED
     )
 

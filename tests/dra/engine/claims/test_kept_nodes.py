@@ -8,7 +8,7 @@ from dra.engine.claims.kept_nodes import KEPT_NODES_MAX, annotation_changes
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEEP_ANNOTATIONS, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import Uid
 from dra.model.references import POD_GROUPS, RESERVATIONS, ConsumerReference
-from tests.dra.engine.examples import FOREIGN, JOB, KEY, NOON, allocation, claim, node, pod, told, waiting
+from tests.dra.engine.examples import FOREIGN, JOB, KEY, NOON, allocation, claim, node, observe_all, pod, waiting
 
 BOTH = f"{SCALE_DOWN_DISABLED},{DO_NOT_DISRUPT}"
 OURS = {SCALE_DOWN_DISABLED: "true", DO_NOT_DISRUPT: "true", KEPT_NODE: BOTH}
@@ -114,52 +114,54 @@ def kept(world):
 )
 def test_a_node_is_kept_while_an_entry_for_future_pods_keeps_a_claim_there(world, of, nodes):
     world.watch_reservations()
-    told(world, of)
+    observe_all(world, of)
     assert kept(world) == nodes
 
 
 def test_a_node_is_kept_whether_or_not_pods_use_the_claim(world):
-    told(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])), pod("a", node="n1"))
+    observe_all(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])), pod("a", node="n1"))
     assert kept(world) == {"n1"}
 
 
 def test_a_node_is_kept_until_its_last_claim_is_released(world):
     here = allocation(nodes=["n1"])
-    told(world, claim(workload=JOB, list=[JOB], allocation=here), claim("b", workload=JOB, list=[JOB], allocation=here))
+    observe_all(
+        world, claim(workload=JOB, list=[JOB], allocation=here), claim("b", workload=JOB, list=[JOB], allocation=here)
+    )
     world.kept_nodes.dirty.clear()
-    told(world, claim(version=2, workload=JOB, allocation=here))
+    observe_all(world, claim(version=2, workload=JOB, allocation=here))
     assert (kept(world), set(world.kept_nodes.dirty)) == ({"n1"}, set())
     world.forget_claim((KEY[0], "b"), Uid("uid-claim-b"))
     assert (kept(world), set(world.kept_nodes.dirty)) == (set(), {"n1"})
 
 
 def test_a_claim_that_moves_takes_the_nodes_with_it(world):
-    told(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
-    told(world, claim(version=2, workload=JOB, list=[JOB], allocation=allocation(nodes=["n2"])))
+    observe_all(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
+    observe_all(world, claim(version=2, workload=JOB, list=[JOB], allocation=allocation(nodes=["n2"])))
     assert kept(world) == {"n2"}
 
 
 def test_nodes_whose_annotations_are_right_are_left_alone(world):
-    told(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
+    observe_all(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
     kept(world)
     world.kept_nodes.dirty.clear()
-    told(world, node("n1", annotations=OURS), node("n2"), node("n3", annotations={SCALE_DOWN_DISABLED: "true"}))
+    observe_all(world, node("n1", annotations=OURS), node("n2"), node("n3", annotations={SCALE_DOWN_DISABLED: "true"}))
     assert set(world.kept_nodes.dirty) == set()
-    told(world, node("n1"), node("n2", annotations=OURS))
+    observe_all(world, node("n1"), node("n2", annotations=OURS))
     assert set(world.kept_nodes.dirty) == {"n1", "n2"}
 
 
 def test_where_nodes_are_not_annotated_what_is_left_is_removed_and_nothing_else_is_written(world):
-    told(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
+    observe_all(world, claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])))
     world.kept_nodes.dirty.clear()
-    told(world, node("n1"), node("n2", annotations=OURS))
+    observe_all(world, node("n1"), node("n2", annotations=OURS))
     assert set(world.kept_nodes.dirty) == {"n2"}
     assert world.kept_nodes.changes(node("n1", annotations=OURS)) == GONE
     assert world.kept_nodes.has_kept_claims("n1")
 
 
 def test_nothing_is_left_of_nodes_and_claims_that_are_gone(world):
-    told(world, node("n1"), claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])), now=NOON)
+    observe_all(world, node("n1"), claim(workload=JOB, list=[JOB], allocation=allocation(nodes=["n1"])), now=NOON)
     world.forget_node("n1")
     world.forget_claim(KEY, claim().metadata.uid)
     assert (world.kept_nodes._nodes, world.kept_nodes._claims) == ({}, {})

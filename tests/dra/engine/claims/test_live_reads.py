@@ -7,7 +7,19 @@ from dra.engine.claims.actions import LookUpNode, LookUpPlacements, LookUpPod
 from dra.engine.claims.consumers import Stage
 from dra.engine.claims.view import EntryKind
 from dra.model.meta import Uid
-from tests.dra.engine.examples import KEY, NAMESPACE, NOON, allocation, claim, node, pod, started, told, uid, waiting
+from tests.dra.engine.examples import (
+    KEY,
+    NAMESPACE,
+    NOON,
+    allocation,
+    claim,
+    node,
+    observe_all,
+    pod,
+    started,
+    uid,
+    waiting,
+)
 
 OTHER = Uid("another")
 OF_A = LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))
@@ -23,14 +35,14 @@ OF_A = LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))
     ],
 )
 def test_the_entry_of_a_pod_that_no_watch_shows_is_settled(world, found, kind):
-    told(world, claim(list=[waiting("a")], allocation=allocation()))
+    observe_all(world, claim(list=[waiting("a")], allocation=allocation()))
     live_reads.observe_listed_pod(world, KEY, OF_A, found, now=NOON)
     assert [entry.kind for entry in world.view(KEY, now=NOON).entries] == [kind]
     assert world.consumer(uid("a")) is None, "pods that use no claim are not remembered"
 
 
 def test_a_listed_pod_that_is_known_is_brought_up_to_date(world):
-    told(world, claim(list=[waiting("a")]), pod("a"))
+    observe_all(world, claim(list=[waiting("a")]), pod("a"))
     live_reads.observe_listed_pod(world, KEY, OF_A, pod("a", node="n1", version=2), now=NOON)
     assert world.consumer(uid("a")).stage is Stage.STARTING
 
@@ -43,7 +55,7 @@ def test_a_listed_pod_that_is_known_is_brought_up_to_date(world):
     ],
 )
 def test_a_pod_that_is_read_again_may_be_another_one(world, found, known):
-    told(world, pod("a"))
+    observe_all(world, pod("a"))
     live_reads.observe_pod(world, uid("a"), found, now=NOON)
     assert {consumer.uid for consumer in world.consumers()} == known
 
@@ -57,7 +69,9 @@ def test_a_pod_that_is_read_again_may_be_another_one(world, found, known):
     ],
 )
 def test_the_node_of_a_vanished_pod_is_settled(world, nodes, lost):
-    told(world, node("n1"), claim(list=[started("a")], allocation=allocation()), pod("a", node="n1"), now=NOON - 1000.0)
+    observe_all(
+        world, node("n1"), claim(list=[started("a")], allocation=allocation()), pod("a", node="n1"), now=NOON - 1000.0
+    )
     world.forget_pod(uid("a"))
     assert [each.node for each in world.view(KEY, now=NOON - 1000.0).vanished] == ["n1"]
     live_reads.observe_nodes(world, LookUpNode(claim=KEY, node="n1"), nodes, now=NOON)
@@ -67,7 +81,7 @@ def test_the_node_of_a_vanished_pod_is_settled(world, nodes, lost):
 
 @pytest.mark.parametrize("allocated", [True, False], ids=["allocated", "deallocated-meanwhile"])
 def test_a_question_about_placements_without_an_answer_says_why(world, allocated):
-    told(world, claim() if allocated else claim(allocation=None))
+    observe_all(world, claim() if allocated else claim(allocation=None))
     question = LookUpPlacements(claim=KEY, pods=(uid("a"),))
     live_reads.observe_unknown_placements(world, question, fault="no right to list nodes", now=NOON)
     found = world.view(KEY, now=NOON).placements

@@ -4,7 +4,7 @@ import pytest
 
 from dra.model.autoscalers import SCALE_DOWN_DISABLED, DeletionSign
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tests.dra.engine.examples import KEY, NOON, allocation, claim, node, pod, told, uid
+from tests.dra.engine.examples import KEY, NOON, allocation, claim, node, observe_all, pod, uid
 
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
@@ -33,13 +33,13 @@ def signs(world, key=KEY):
 )
 def test_a_sign_concerns_only_the_claims_that_are_allocated_there(world, before, after, concerned):
     here, elsewhere = claim(allocation=allocation(nodes=["n1"])), claim("b", allocation=allocation(nodes=["n2"]))
-    told(world, before, here, elsewhere, claim("c", allocation=None))
+    observe_all(world, before, here, elsewhere, claim("c", allocation=None))
     world.observe_node(after, now=NOON)
     assert set(world.dirty) == ({KEY} if concerned else set())
 
 
 def test_a_node_that_appears_or_goes_concerns_the_claims_that_are_allocated_there(world):
-    told(world, claim(allocation=allocation(nodes=["n1"])))
+    observe_all(world, claim(allocation=allocation(nodes=["n1"])))
     world.observe_node(node("n1"), now=NOON)
     assert set(world.dirty) == {KEY}
     world.dirty.clear()
@@ -48,19 +48,21 @@ def test_a_node_that_appears_or_goes_concerns_the_claims_that_are_allocated_ther
 
 
 def test_a_claim_is_forgotten_with_its_allocation(world):
-    told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
-    told(world, claim(version=2, allocation=allocation(nodes=["n2"])))
+    observe_all(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
+    observe_all(world, claim(version=2, allocation=allocation(nodes=["n2"])))
     world.observe_node(node("n1", taints=[CANDIDATE]), now=NOON)
     assert set(world.dirty) == set()
-    told(world, claim(version=3, allocation=None))
+    observe_all(world, claim(version=3, allocation=None))
     world.observe_node(node("n2", taints=[CANDIDATE]), now=NOON)
     assert set(world.dirty) == set()
 
 
 def test_the_signs_of_an_allocation_are_told_once_each_existing_node_shows_one(world):
-    told(world, node("n1", taints=[CANDIDATE]), node("n2"), claim(allocation=allocation(nodes=["n1", "n2", "gone"])))
+    observe_all(
+        world, node("n1", taints=[CANDIDATE]), node("n2"), claim(allocation=allocation(nodes=["n1", "n2", "gone"]))
+    )
     assert signs(world) == []
-    told(world, node("n2", taints=[TO_BE_DELETED]))
+    observe_all(world, node("n2", taints=[TO_BE_DELETED]))
     assert signs(world) == [("n1", DeletionSign.CANDIDATE), ("n2", DeletionSign.TO_BE_DELETED)]
     world.forget_node("n1")
     assert signs(world) == [("n2", DeletionSign.TO_BE_DELETED)]
@@ -72,25 +74,25 @@ def test_an_allocation_that_selects_by_labels_names_no_node(world):
     anywhere = NodeSelectorRequirement(key="zone", operator="In", values=["a"])
     by_label = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[anywhere])])
     found = allocation()
-    told(world, node("n1", labels={"zone": "a"}, taints=[CANDIDATE]))
-    told(world, claim(allocation=type(found)(devices=found.devices, node_selector=by_label)))
+    observe_all(world, node("n1", labels={"zone": "a"}, taints=[CANDIDATE]))
+    observe_all(world, claim(allocation=type(found)(devices=found.devices, node_selector=by_label)))
     assert signs(world) == []
 
 
 def test_the_time_without_a_pod_begins_when_the_last_bound_pod_ends(world):
-    told(world, node("n1"), claim(allocation=allocation(nodes=["n1"])), pod("a", node="n1", ready="12:00"))
+    observe_all(world, node("n1"), claim(allocation=allocation(nodes=["n1"])), pod("a", node="n1", ready="12:00"))
 
     def since(*, now):
         return world.view(KEY, now=now).history.unused_since
 
     assert since(now=NOON) is None
-    told(world, pod("a", version=2, node="n1", phase="Succeeded"), pod("b", version=2))
+    observe_all(world, pod("a", version=2, node="n1", phase="Succeeded"), pod("b", version=2))
     assert [since(now=NOON + 5), since(now=NOON + 9)] == [NOON + 5, NOON + 5]
-    told(world, pod("b", version=3, node="n1"))
+    observe_all(world, pod("b", version=3, node="n1"))
     assert since(now=NOON + 10) is None
     world.forget_pod(uid("b"))
     assert since(now=NOON + 11) == NOON + 11
-    told(world, claim(version=2, allocation=allocation(nodes=["n1"], stamp="2026-11-20T12:30:00Z")))
+    observe_all(world, claim(version=2, allocation=allocation(nodes=["n1"], stamp="2026-11-20T12:30:00Z")))
     assert since(now=NOON + 12) == NOON + 12, "another allocation"
-    told(world, claim(version=3, allocation=None))
+    observe_all(world, claim(version=3, allocation=None))
     assert since(now=NOON + 13) is None

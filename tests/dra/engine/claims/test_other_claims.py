@@ -4,7 +4,7 @@ import pytest
 
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.model.pods import GANG_ANNOTATIONS
-from tests.dra.engine.examples import KEY, NOON, claim, pod, told, uid, waiting
+from tests.dra.engine.examples import KEY, NOON, claim, observe_all, pod, uid, waiting
 
 
 @pytest.mark.parametrize(
@@ -19,13 +19,15 @@ from tests.dra.engine.examples import KEY, NOON, claim, pod, told, uid, waiting
     ],
 )
 def test_a_gated_pod_is_held_up_by_claims_that_are_not_ready_for_it(world, other, held_up):
-    told(world, claim(), *([other] if other else []), pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
+    observe_all(
+        world, claim(), *([other] if other else []), pod("a", gates=[SCHEDULING_GATE], claims=("train", "data"))
+    )
     assert world.view(KEY, now=NOON).awaiting_other_claims == (frozenset({uid("a")}) if held_up else frozenset())
 
 
 def test_a_gated_pod_is_held_up_while_another_opens_its_second_claim(world):
-    told(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",)))
-    told(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
+    observe_all(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",)))
+    observe_all(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data")))
     assert world.view(KEY, now=NOON).awaiting_other_claims == {uid("a")}
     assert world.view(KEY, now=NOON + 60.0).awaiting_other_claims == frozenset()
 
@@ -40,6 +42,6 @@ def test_a_gated_pod_is_held_up_while_another_opens_its_second_claim(world):
 )
 def test_the_pods_of_a_gang_open_a_second_claim_together(world, gangs, held_up):
     opener, late = ({"annotations": {GANG_ANNOTATIONS[0]: gang} if gang else {}} for gang in gangs)
-    told(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",), **opener))
-    told(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data"), **late))
+    observe_all(world, claim(), claim("data", allocation=None), pod("opener", claims=("data",), **opener))
+    observe_all(world, pod("a", gates=[SCHEDULING_GATE], claims=("train", "data"), **late))
     assert world.view(KEY, now=NOON).awaiting_other_claims == (frozenset({uid("a")}) if held_up else frozenset())

@@ -20,7 +20,7 @@ from dra.engine.device_usage.groups import (
     limit_groups,
     request_classes,
 )
-from tests.dra.engine.examples import JOB, allocation, claim, pod, told
+from tests.dra.engine.examples import JOB, allocation, claim, observe_all, pod
 
 REQUESTS = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}
 TRAIN = UsageGroup("ml", "jobs.batch/train", "gpus")
@@ -32,7 +32,7 @@ def asking(found, requests=REQUESTS):
 
 def counted(*objects, is_active=lambda _: None):
     cache = ClaimCache()
-    told(cache, *objects)
+    observe_all(cache, *objects)
     return count_groups(cache.records(), is_active)
 
 

@@ -9,7 +9,7 @@ from dra.engine.claims.claim_holders import reserved_for_entry
 from dra.engine.device_usage.idle_claims import LOOK_EVERY, IdleClaims, count_overdue, decide
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
-from tests.dra.engine.examples import JOB, NOON, allocation, claim, pod, told
+from tests.dra.engine.examples import JOB, NOON, allocation, claim, observe_all, pod
 
 HOUR = 3600.0
 HELD = claim(workload=JOB, allocation=allocation("gpu-0", "gpu-1"), list=[JOB])
@@ -18,7 +18,7 @@ HELD = claim(workload=JOB, allocation=allocation("gpu-0", "gpu-1"), list=[JOB])
 def looked(idle, *objects, at=NOON, computes=None):
     """Look at a cluster of these objects; return the plan."""
     cache = ClaimCache()
-    told(cache, *objects)
+    observe_all(cache, *objects)
     claims = idle.look(cache.records(), lambda _: computes, now=at)
     plan = decide(claims, hours=2, now=at)
     idle.record_reported(plan.actions, now=at)

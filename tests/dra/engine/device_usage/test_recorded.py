@@ -50,7 +50,7 @@ def test_hours_and_idle_since(phases, held_hours, used_hours, idle_for):
 
 def test_lines_add_up_to_the_hours():
     use, now = played((3.1, 8, 8), (0.7, 0, 0), (5.3, 6, 2))
-    line = use.timelines("workload", span=DAY, namespaces=None, now=now)["ml/jobs.batch/train"]
+    line = use.timelines("workload", {TRAIN}, span=DAY, namespaces=None, now=now)["ml/jobs.batch/train"]
     history = use.history(span=DAY, namespaces=None, now=now)[TRAIN]
     assert sum(line.held) * DAY.period / HOUR == pytest.approx(history.held_hours)
     assert sum(line.used) * DAY.period / HOUR == pytest.approx(history.used_hours)
@@ -58,12 +58,18 @@ def test_lines_add_up_to_the_hours():
     assert line.held[0] == 0.0
 
 
+def test_only_the_lines_that_are_shown_are_drawn():
+    use = RecordedUse()
+    use.record({TRAIN: DeviceNumbers(2, 0), SERVE: DeviceNumbers(4, 4)}, now=BEGIN)
+    assert use.timelines("namespace", {SERVE}, span=DAY, namespaces=None, now=BEGIN + 900).keys() == {"web"}
+
+
 def test_only_the_namespaces_of_the_user_are_told():
     use = RecordedUse()
     use.record({TRAIN: DeviceNumbers(2, 0), SERVE: DeviceNumbers(4, 4)}, now=BEGIN)
     told = use.history(span=DAY, namespaces={"web"}, now=BEGIN + 60)
     assert told.keys() == {SERVE}
-    assert use.timelines("class", span=DAY, namespaces={"web"}, now=BEGIN + 900)["gpus"].held[-1] == 4.0
+    assert use.timelines("class", {TRAIN, SERVE}, span=DAY, namespaces={"web"}, now=BEGIN + 900)["gpus"].held[-1] == 4.0
     assert use.history(span=DAY, namespaces=set(), now=BEGIN + 60) == {}
 
 

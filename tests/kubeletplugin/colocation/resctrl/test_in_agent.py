@@ -9,7 +9,7 @@ from kubeletplugin.colocation import node_agent
 from kubeletplugin.colocation.node_agent import create_parts
 from tests.dra.engine.resctrl import machines
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
-from tests.dra.engine.resctrl.test_shares import RELEASE_NOTES
+from tests.dra.engine.resctrl.test_decide_shares import RELEASE_NOTES
 from tests.kubeletplugin.colocation.agent import NODE, Place, watching
 from tests.kubeletplugin.node import until_async
 

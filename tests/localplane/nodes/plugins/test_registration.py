@@ -118,7 +118,7 @@ async def test_a_mistake_with_one_plugin_is_told_with_its_traceback_and_the_othe
 
     node.validate = clumsy
     async with SocketPlugin(folders, driver="odd.example.com"):
-        await eventually(lambda: "odd.example.com-reg.sock cannot be registered, by a mistake of ours" in caplog.text)
+        await eventually(lambda: "odd.example.com-reg.sock cannot be registered: internal error" in caplog.text)
         assert "TypeError: no such plugin" in caplog.text
         async with SocketPlugin(folders):
             await eventually(registered(node))

@@ -18,8 +18,8 @@ def device_class(name, expression):
 
 
 def host(name, *, status=None, labels=None, **spec):
-    found = manifest("Node", name, spec, labels=labels)
-    return found | ({"status": status} if status else {})
+    made = manifest("Node", name, spec, labels=labels)
+    return made | ({"status": status} if status else {})
 
 
 def slice_manifest(name, devices):
@@ -32,11 +32,13 @@ def without(spec, name):
 
 def sized(memory, cores="1"):
     """Return a claim that asks for capacity, and a slice that has it."""
-    found = asking("c")
-    found["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": memory, "cores": cores}}
+    claim_manifest = asking("c")
+    claim_manifest["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {
+        "requests": {"memory": memory, "cores": cores}
+    }
     published = offer("n1", 1)
     published["spec"]["devices"][0]["capacity"] = {"memory": {"value": memory}}
-    return found, manifest("ResourceSlice", "n1-gpus", published["spec"])
+    return claim_manifest, manifest("ResourceSlice", "n1-gpus", published["spec"])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_a_claim_gets_the_annotations_of_its_manifest_and_keeps_its_allocation()
 def test_what_does_not_exist_yet_stays_in_the_manifests():
     before, after, manifests, texts = applied(asking("new"), host("n9"))
     assert (after, texts) == (before, ())
-    assert ([each.metadata.name for each in manifests.claims], [each.metadata.name for each in manifests.nodes]) == (
+    assert ([claim.metadata.name for claim in manifests.claims], [node.metadata.name for node in manifests.nodes]) == (
         ["new"],
         ["n9"],
     )

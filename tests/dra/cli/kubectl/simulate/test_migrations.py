@@ -33,28 +33,28 @@ def two_nodes(*pods, other="8"):
 
 
 def test_the_room_is_on_another_node_although_the_old_one_is_the_freest(simulate):
-    found = simulate(job(), cluster=two_nodes(running(), running("web-2", 1, on="n2")))
-    assert (found["move"]["from"], found["move"]["node"]) == ("n1", "n2")
-    assert found["move"]["why"] == "moves from node n1"
+    items = simulate(job(), cluster=two_nodes(running(), running("web-2", 1, on="n2")))
+    assert (items["move"]["from"], items["move"]["node"]) == ("n1", "n2")
+    assert items["move"]["why"] == "moves from node n1"
 
 
 def test_a_pod_with_anti_affinity_may_move(run):
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     done = run(job(), cluster=two_nodes(running(affinity=apart)), options=("--output=json",))
-    (found,) = json.loads(done.stdout)["items"]
-    assert (done.exit_code, found["placed"]) == (3, False)
-    assert found["why"] == (
+    (item,) = json.loads(done.stdout)["items"]
+    assert (done.exit_code, item["placed"]) == (3, False)
+    assert item["why"] == (
         "may move from node n1; podAntiAffinity is not simulated, so kube-scheduler may refuse the node"
     )
     assert "0 of 1 pods would be moved, 1 may be moved" in done.stderr
 
 
 def test_without_room_elsewhere_the_pod_stays_with_the_schedulers_reason(simulate):
-    found = simulate(job(), cluster=two_nodes(running(), other="2"))
-    assert placed(found) == set()
-    assert found["move"]["why"].startswith("stays: no other node has room: ")
-    assert "cpu" in found["move"]["why"]
+    items = simulate(job(), cluster=two_nodes(running(), other="2"))
+    assert placed(items) == set()
+    assert items["move"]["why"].startswith("stays: no other node has room: ")
+    assert "cpu" in items["move"]["why"]
 
 
 def test_pods_of_the_manifests_find_the_room_that_the_moved_pod_left(simulate):
@@ -66,8 +66,8 @@ def test_pods_of_the_manifests_find_the_room_that_the_moved_pod_left(simulate):
 
 def test_two_jobs_do_not_get_the_same_room(simulate):
     cluster = two_nodes(running(), running("web-2", 3))
-    found = simulate(job(), job("second", "web-2"), cluster=cluster)
-    assert placed(found) == {"move", "second"}
+    items = simulate(job(), job("second", "web-2"), cluster=cluster)
+    assert placed(items) == {"move", "second"}
     cluster = two_nodes(running(), running("web-2", 3), other="6")
     assert len(placed(simulate(job(), job("second", "web-2"), cluster=cluster))) == 1
 
@@ -104,8 +104,8 @@ def supplied(on):
     ],
 )
 def test_a_supplied_reservation_decides_where_the_pod_goes(simulate, on, node, why):
-    found = () if on is None else (supplied(on),)
-    cluster = msgspec.structs.replace(two_nodes(running()), reservations=found)
+    supplied_reservations = () if on is None else (supplied(on),)
+    cluster = msgspec.structs.replace(two_nodes(running()), reservations=supplied_reservations)
     given = job(reservationOptions={"reservationRef": {"name": "kept"}})
     outcome = simulate(given, cluster=cluster)["move"]
     assert (outcome["node"], outcome["why"]) == (node, why)
@@ -129,9 +129,9 @@ def test_a_supplied_reservation_that_does_not_suit_the_pod_is_refused(simulate, 
 
 
 def test_evicting_directly_holds_nothing(simulate):
-    found = simulate(job(mode="EvictDirectly"), cluster=two_nodes(running()))
-    assert found["move"]["node"] == ""
-    assert found["move"]["why"] == "evicted from node n1; no room is held for its replacement"
+    items = simulate(job(mode="EvictDirectly"), cluster=two_nodes(running()))
+    assert items["move"]["node"] == ""
+    assert items["move"]["why"] == "evicted from node n1; no room is held for its replacement"
 
 
 def test_an_invalid_job_is_an_error_that_names_the_field(simulate):
@@ -155,6 +155,6 @@ def test_a_claim_by_name_keeps_its_pod_and_one_from_a_template_moves_with_it(sim
         slices=[offer("n1"), offer("n2")],
         templates=[template("t")],
     )
-    found = simulate(job(), cluster=cluster)
-    assert found["move"]["node"] == "n2"
-    assert len(found["move"]["devices"]) == 1
+    items = simulate(job(), cluster=cluster)
+    assert items["move"]["node"] == "n2"
+    assert len(items["move"]["devices"]) == 1
