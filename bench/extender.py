@@ -120,7 +120,7 @@ async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[
     rounds: list[Round] = []
     async with kubernetes.connect(cluster.admin_kubeconfig) as api:
         for _ in range(runs):
-            found = Round(await rate(api, pods), {}, {})
+            this_round = Round(await rate(api, pods), {}, {})
             for way, (_, asking) in ways.items():
                 extender = extenders[way]
                 await asyncio.to_thread(extender.start)
@@ -128,14 +128,14 @@ async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[
                 await configure(cluster, stock | asking)
                 await hold(api)
                 before = extender.processor_seconds
-                found.rates[way] = await rate(api, pods)
-                found.costs[way] = (extender.processor_seconds - before) / pods * 1000
+                this_round.rates[way] = await rate(api, pods)
+                this_round.costs[way] = (extender.processor_seconds - before) / pods * 1000
                 await asyncio.to_thread(controller.stop)
                 await asyncio.to_thread(extender.stop)
                 await configure(cluster, stock)
-            rounds.append(found)
-            told = ", ".join(f"{each:.1f} over {way}" for way, each in found.rates.items())
-            print(f"{found.without:.1f} pods/s without, {told}")
+            rounds.append(this_round)
+            by_way = ", ".join(f"{pods_per_second:.1f} over {way}" for way, pods_per_second in this_round.rates.items())
+            print(f"{this_round.without:.1f} pods/s without, {by_way}")
     return rounds
 
 
@@ -145,7 +145,7 @@ async def hold(api: Api) -> None:
         await api.create_all(reservation(f"held-{number}", cpu="4") for number in range(HELD))
     await eventually(
         lambda: api.all(RESERVATIONS),
-        until=lambda found: all(each.get("status", {}).get("phase") == "Available" for each in found),
+        until=lambda stored: all(one.get("status", {}).get("phase") == "Available" for one in stored),
         within=60,
         saying="all reservations are available",
     )
@@ -168,14 +168,14 @@ def main() -> int:
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
         rounds = asyncio.run(measure(cluster, port, pods=pods, runs=runs))
         version = cluster.kubernetes.removeprefix("v")
-    told = f"{arguments.nodes} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} rounds"
+    conditions = f"{arguments.nodes} nodes, {pods} pods at once, {HELD} reservations held, medians of {runs} rounds"
     text = "\n".join(
         (
-            f"{told}; {os.cpu_count()} cores.",
+            f"{conditions}; {os.cpu_count()} cores.",
             "",
             f"| kube-scheduler {version} | pods/s | of stock | in each round | extender, ms of a core per pod |",
             "|---|---:|---:|---|---:|",
-            f"| without extender | {statistics.median(each.without for each in rounds):.1f} | 1.00 | | |",
+            f"| without extender | {statistics.median(this_round.without for this_round in rounds):.1f} | 1.00 | | |",
             *(_row(way, rounds) for way in (HTTP, HTTPS)),
         )
     )
@@ -187,15 +187,20 @@ def main() -> int:
 
 def ratios(way: str, rounds: list[Round]) -> list[float]:
     """Return what is left of the rate, for each round."""
-    return [each.rates[way] / each.without for each in rounds]
+    return [this_round.rates[way] / this_round.without for this_round in rounds]
 
 
 def _row(way: str, rounds: list[Round]) -> str:
-    found = ratios(way, rounds)
-    rate = statistics.median(each.rates[way] for each in rounds)
-    cost = statistics.median(each.costs[way] for each in rounds)
-    told = (f"{rate:.1f}", f"{statistics.median(found):.2f}", ", ".join(f"{each:.2f}" for each in found), f"{cost:.1f}")
-    return f"| every pod filtered, ranked and bound by it, {way} | {' | '.join(told)} |"
+    shares = ratios(way, rounds)
+    rate = statistics.median(this_round.rates[way] for this_round in rounds)
+    cost = statistics.median(this_round.costs[way] for this_round in rounds)
+    cells = (
+        f"{rate:.1f}",
+        f"{statistics.median(shares):.2f}",
+        ", ".join(f"{share:.2f}" for share in shares),
+        f"{cost:.1f}",
+    )
+    return f"| every pod filtered, ranked and bound by it, {way} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -64,10 +64,10 @@ class Caller:
 
     async def each(self, claims: Iterable[Claim], *, at_a_time: int) -> Times:
         """Prepare and unprepare each claim, so many at a time."""
-        todo, found = iter(claims), Times([], [], 0.0)
+        todo, times = iter(claims), Times([], [], 0.0)
         began = time.perf_counter()
-        await asyncio.gather(*(self._work(todo, found) for _ in range(at_a_time)))
-        return found._replace(seconds=time.perf_counter() - began)
+        await asyncio.gather(*(self._work(todo, times) for _ in range(at_a_time)))
+        return times._replace(seconds=time.perf_counter() - began)
 
     async def together(self, claims: Sequence[Claim]) -> Times:
         """Prepare all in one call, and unprepare them in another."""
@@ -78,7 +78,7 @@ class Caller:
         """Return how long a call took."""
         began = time.perf_counter()
         answer = await self._client.node_prepare_resources(NodePrepareResourcesRequest(claims=claims), timeout=TIMEOUT)
-        return _answered(began, [each.error for each in answer.claims.values()], claims)
+        return _answered(began, [claim.error for claim in answer.claims.values()], claims)
 
     async def unprepare(self, claims: Sequence[Claim]) -> float:
         """Return how long a call took."""
@@ -86,12 +86,12 @@ class Caller:
         answer = await self._client.node_unprepare_resources(
             NodeUnprepareResourcesRequest(claims=claims), timeout=TIMEOUT
         )
-        return _answered(began, [each.error for each in answer.claims.values()], claims)
+        return _answered(began, [claim.error for claim in answer.claims.values()], claims)
 
-    async def _work(self, todo: Iterator[Claim], found: Times) -> None:
+    async def _work(self, todo: Iterator[Claim], times: Times) -> None:
         for claim in todo:
-            found.prepare.append(await self.prepare([claim]))
-            found.unprepare.append(await self.unprepare([claim]))
+            times.prepare.append(await self.prepare([claim]))
+            times.unprepare.append(await self.unprepare([claim]))
 
 
 @asynccontextmanager
@@ -105,7 +105,7 @@ async def calling(socket: str) -> AsyncIterator[Caller]:
 def _answered(began: float, errors: list[str], claims: Sequence[Claim]) -> float:
     spent = time.perf_counter() - began
     if len(errors) != len(claims) or any(errors):
-        raise SystemExit(f"{len(claims)} claims, answers: {[each for each in errors if each] or len(errors)}")
+        raise SystemExit(f"{len(claims)} claims, answers: {[error for error in errors if error] or len(errors)}")
     return spent
 
 
@@ -133,13 +133,13 @@ class Process:
     def __init__(self, started: subprocess.Popen[str]) -> None:
         self._started = started
 
-    def told(self) -> dict[str, Any]:
+    def read_facts(self) -> dict[str, Any]:
         """Return the line of JSON that it prints."""
         line = self._stdout.readline()
         if not line:
             raise SystemExit(f"{self._started.args!r} ended without a word; see above")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        facts: dict[str, Any] = json.loads(line)
+        return facts
 
     def cpu(self) -> float:
         """Return the seconds of CPU that all its threads have used, those that ended included."""
@@ -153,11 +153,11 @@ class Process:
     def switches(self) -> int:
         """Return how often its threads have begun to wait."""
         folders = Path(f"/proc/{self._started.pid}/task").iterdir()
-        found = 0
-        for each in folders:
+        switches = 0
+        for folder in folders:
             with contextlib.suppress(OSError):
-                found += int((each / "status").read_text().partition("voluntary_ctxt_switches:")[2].split()[0])
-        return found
+                switches += int((folder / "status").read_text().partition("voluntary_ctxt_switches:")[2].split()[0])
+        return switches
 
     def _file(self, name: str) -> str:
         return Path(f"/proc/{self._started.pid}/{name}").read_text(encoding="utf-8")

@@ -45,11 +45,11 @@ class Cluster(NamedTuple):
 
 def cluster(*, jobs: int, pods: int, chance: random.Random) -> Cluster:
     """Return a cluster; the given number of jobs wait, and a tenth as many have begun."""
-    found = []
+    made = []
     for number in range(pods):
         workload = "great" if number % _GREAT == 0 else f"w{number // _PER_WORKLOAD}"
         status = {"qosClass": chance.choice(["BestEffort", "Burstable", "Guaranteed"])}
-        found.append(
+        made.append(
             pod(
                 f"p{number}",
                 node=f"n{chance.randrange(max(1, pods // _PER_NODE))}",
@@ -67,10 +67,10 @@ def cluster(*, jobs: int, pods: int, chance: random.Random) -> Cluster:
         for rank, number in enumerate(chosen)
     ]
     workloads = {f"w{number // _PER_WORKLOAD}" for number in range(pods)}
-    budgets = tuple(budget(each, app=each, allowed=chance.randrange(3)) for each in sorted(workloads))
-    replicas = Counter(key for each in found if (key := workload_of(each)) is not None)
-    view = ArbitrationView(jobs=tuple(asking), pods=PodIndex(found), replicas=replicas, disruption_budgets=budgets)
-    return Cluster(view=view, pods=found)
+    budgets = tuple(budget(workload, app=workload, allowed=chance.randrange(3)) for workload in sorted(workloads))
+    replicas = Counter(key for made_pod in made if (key := workload_of(made_pod)) is not None)
+    view = ArbitrationView(jobs=tuple(asking), pods=PodIndex(made), replicas=replicas, disruption_budgets=budgets)
+    return Cluster(view=view, pods=made)
 
 
 def milliseconds(ask: Callable[[], object], *, rounds: int) -> float:
@@ -91,17 +91,19 @@ def main() -> int:
     small = cluster(jobs=asked.small_jobs, pods=asked.small_pods, chance=chance)
     great = cluster(jobs=asked.jobs, pods=asked.pods, chance=chance)
     verdicts = arbitrate(small.view, args=args, now=NOW)
-    if [(each.job, each.reason) for each in verdicts] != naive_arbitration.arbitrate(*small, args=args, now=NOW):
+    if [(verdict.job, verdict.reason) for verdict in verdicts] != naive_arbitration.arbitrate(
+        *small, args=args, now=NOW
+    ):
         print("the verdicts differ from those of the naive arbitration", file=sys.stderr)
         return 1
     ours = milliseconds(lambda: arbitrate(small.view, args=args, now=NOW), rounds=asked.rounds)
     naive = milliseconds(lambda: naive_arbitration.arbitrate(*small, args=args, now=NOW), rounds=3)
     all_of_it = milliseconds(lambda: arbitrate(great.view, args=args, now=NOW), rounds=asked.rounds)
     events = milliseconds(lambda: _observe_all(great), rounds=3)
-    found = arbitrate(great.view, args=args, now=NOW)
+    verdicts = arbitrate(great.view, args=args, now=NOW)
     text = "\n".join(
         [
-            f"Medians of {asked.rounds} runs; Python {sys.version.split()[0]}. Of all jobs: {_told(found)}.\n",
+            f"Medians of {asked.rounds} runs; Python {sys.version.split()[0]}. Of all jobs: {_outcomes(verdicts)}.\n",
             *("| arbitrate, ms | jobs that wait | pods | ms | µs a job |", "|---|---:|---:|---:|---:|"),
             _line("engine", asked.jobs, asked.pods, all_of_it),
             _line("engine", asked.small_jobs, asked.small_pods, ours),
@@ -120,8 +122,8 @@ def main() -> int:
 
 
 def _observe_all(great: Cluster) -> None:
-    for each in great.pods:
-        great.view.pods.observe(each)
+    for made_pod in great.pods:
+        great.view.pods.observe(made_pod)
 
 
 def _arguments() -> argparse.Namespace:
@@ -135,8 +137,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _told(verdicts: tuple[ArbitrationVerdict, ...]) -> str:
-    counts = Counter("pass" if each.outcome is Outcome.PASSED else str(each.reason) for each in verdicts)
+def _outcomes(verdicts: tuple[ArbitrationVerdict, ...]) -> str:
+    counts = Counter("pass" if verdict.outcome is Outcome.PASSED else str(verdict.reason) for verdict in verdicts)
     return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())
 
 

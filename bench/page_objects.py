@@ -66,10 +66,10 @@ def slots(*, nodes: int, pods: int) -> list[Slot]:
     """Return the held devices."""
     devices = [(name, f"gpu-{device}") for name in node_names(nodes) for device in range(DEVICES)]
     used = [pair for number, pair in enumerate(devices) if number % FREE]
-    found = []
+    held = []
     for number, (node, device) in enumerate(used):
         workload = f"{WORKLOADS[number // len(NAMESPACES) % len(WORKLOADS)]}-{number // CLAIMS_OF_A_JOB}"
-        found.append(
+        held.append(
             Slot(
                 node=node,
                 device=device,
@@ -79,12 +79,12 @@ def slots(*, nodes: int, pods: int) -> list[Slot]:
                 pods=pods // len(used) + (number < pods % len(used)),
             )
         )
-    return found
+    return held
 
 
 def node_names(number: int) -> list[str]:
     """Return the names of the nodes."""
-    return [f"node-{each + 1}" for each in range(number)]
+    return [f"node-{index + 1}" for index in range(number)]
 
 
 def pod(slot: Slot, name: str) -> Json:
@@ -131,7 +131,7 @@ NODE_STATUS: Final = {
 }
 
 
-async def write(api: Api, found: list[Slot], *, nodes: int, etcd_port: int) -> None:
+async def write(api: Api, slots: list[Slot], *, nodes: int, etcd_port: int) -> None:
     """Write all objects; return when etcd has stored them."""
     for namespace in (*NAMESPACES, MODEL.namespace):
         await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
@@ -144,7 +144,7 @@ async def write(api: Api, found: list[Slot], *, nodes: int, etcd_port: int) -> N
         "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
     }
     await api.create(device_class)
-    jobs = dict.fromkeys((slot.namespace, slot.workload) for slot in (MODEL, *found))
+    jobs = dict.fromkeys((slot.namespace, slot.workload) for slot in (MODEL, *slots))
     uids = {}
     for namespace, name in jobs:
         made = await api.create(_job(namespace, name), namespace=namespace)
@@ -156,7 +156,7 @@ async def write(api: Api, found: list[Slot], *, nodes: int, etcd_port: int) -> N
         for name in node_names(nodes):
             for kind, own_name in (("Node", name), ("ResourceSlice", f"{name}-gpus")):
                 yield f"{REGISTRY[kind]}/{own_name}", _copy(models[kind], {MODEL.node: name})
-        for slot in found:
+        for slot in slots:
             names = {
                 MODEL.node: slot.node,
                 MODEL.namespace: slot.namespace,
@@ -192,9 +192,9 @@ async def _write_models(api: Api, job_uid: str) -> dict[str, tuple[str, str]]:
         "ResourceClaim": await api.patch(CLAIMS, MODEL.claim, claim_status, subresource="status", namespace=namespace),
         "Pod": await api.patch(PODS, MODEL_POD, POD_STATUS, subresource="status", namespace=namespace),
     }
-    for each in models.values():
-        del each["metadata"]["resourceVersion"]  # etcd's own
-    return {kind: (each["metadata"]["uid"], json.dumps(each)) for kind, each in models.items()}
+    for model in models.values():
+        del model["metadata"]["resourceVersion"]  # etcd's own
+    return {kind: (model["metadata"]["uid"], json.dumps(model)) for kind, model in models.items()}
 
 
 async def _delete_models(api: Api) -> None:
@@ -246,8 +246,8 @@ def _node(name: str) -> Json:
 
 def _resource_slice(on: str) -> Json:
     devices = [
-        {"name": f"gpu-{each}", "attributes": {"model": {"string": "A100"}, "index": {"int": each}}}
-        for each in range(DEVICES)
+        {"name": f"gpu-{index}", "attributes": {"model": {"string": "A100"}, "index": {"int": index}}}
+        for index in range(DEVICES)
     ]
     pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
     return {

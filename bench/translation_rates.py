@@ -84,28 +84,28 @@ class Rates:
 
     def table(self) -> str:
         """Return medians, and ratios to two other ways in the same round."""
-        outcomes = [each for one in self.rounds for each in one]
-        components = list(dict.fromkeys(name for each in outcomes for name in each.milliseconds))
+        outcomes = [outcome for one in self.rounds for outcome in one]
+        components = list(dict.fromkeys(name for outcome in outcomes for name in outcome.milliseconds))
         header = [self.limits, "pods/s", f"of *{Way.PLAIN}*", f"of *{Way.NAMED}*"]
         header += [f"requests/pod: {COMPONENTS[0]}", COMPONENTS[1]]
         header += [f"CPU, ms/pod: {name}" if name == components[0] else name for name in components]
         lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
         for way in Way:
-            found = [each for each in outcomes if each.way is way]
-            if found:
-                cells = [str(way), f"{statistics.median(each.rate for each in found):.1f}"]
+            of_way = [outcome for outcome in outcomes if outcome.way is way]
+            if of_way:
+                cells = [str(way), f"{statistics.median(outcome.rate for outcome in of_way):.1f}"]
                 cells += [self._ratios(way, to=other) for other in (Way.PLAIN, Way.NAMED)]
-                cells += [_median(each.requests.get(name) for each in found) for name in COMPONENTS]
-                cells += [_median(each.milliseconds.get(name) for each in found) for name in components]
+                cells += [_median(outcome.requests.get(name) for outcome in of_way) for name in COMPONENTS]
+                cells += [_median(outcome.milliseconds.get(name) for outcome in of_way) for name in components]
                 lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
     def _ratios(self, way: Way, *, to: Way) -> str:
-        rates = [{each.way: each.rate for each in one} for one in self.rounds]
+        rates = [{outcome.way: outcome.rate for outcome in one} for one in self.rounds]
         ratios = [one[way] / one[to] for one in rates if way in one and to in one]
         if way is to or not ratios:
             return ""
-        return f"{statistics.median(ratios):.2f} ({', '.join(f'{each:.2f}' for each in ratios)})"
+        return f"{statistics.median(ratios):.2f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
 
 
 async def measure(cluster: Cluster, api: Api, rates: Rates, *, pods: int, rounds: int) -> None:
@@ -193,5 +193,5 @@ async def _requests(port: int) -> float:
 
 
 def _median(values: Iterable[float | None]) -> str:
-    known = [each for each in values if each is not None and not math.isnan(each)]
+    known = [value for value in values if value is not None and not math.isnan(value)]
     return f"{statistics.median(known):.1f}" if known else ""

@@ -26,7 +26,6 @@ from dra.kube.resources import (
     TEMPLATES,
 )
 from dra.kube.shared_informers import SharedInformers
-from dra.model import annotations
 from dra.model.claims import WatchedClaim
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
@@ -36,6 +35,7 @@ from dra.model.pods import Pod
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice, ResourceSliceTaints
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
+from dra.model.watched_pods import WatchedPods
 
 CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
 ENABLED_NAMESPACES: Final = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
@@ -66,7 +66,7 @@ class ControllerInformers(SharedInformers):
         super().__init__(client, clock=clock)
         self.nodes = self.informer(NODES, Node)
         self.claims = self.informer(CLAIMS, WatchedClaim)
-        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=_trim)
+        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=WatchedPods().trim)
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )
@@ -83,10 +83,6 @@ class ControllerInformers(SharedInformers):
         self.colocation_nodes = self.informer(NODES, AgentNode, prepare=watched.trim_node)
         self.bound_pods = self.informer(PODS, WatchedPod, keep=watched.counts, prepare=_trim_bound_pod)
         self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=_trim_metric)
-
-
-def _trim(pod: Pod) -> None:
-    annotations.trim_annotations(pod.metadata)
 
 
 def _trim_bound_pod(pod: WatchedPod) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from dra.api.configuration import Endpoint
+from dra.api.process_settings import ListenAddress
 from dra.engine.cpus.cpusets import NO_CPUS
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -23,7 +23,6 @@ from kubeletplugin.contract import (
     Driver,
     NodeReservationAware,
 )
-from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
 from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
@@ -32,6 +31,7 @@ from kubeletplugin.node_reservation import NodeReservationWatcher
 
 if TYPE_CHECKING:
     from kubeletplugin.colocation.node_agent import NodeAgent
+    from kubeletplugin.device_reporter import DeviceReporter
 
 QPS: Final = 100.0
 BURST: Final = 200.0
@@ -48,8 +48,8 @@ class KubeletPluginOptions(Struct, frozen=True):
 
     node: str
     directories: PluginDirectories
-    probes: Endpoint | None = None
-    metrics: Endpoint | None = None
+    probes: ListenAddress | None = None
+    metrics: ListenAddress | None = None
     koordinator_devices: bool = False
     """Whether to report the devices in Koordinator's kind Device and in labels of the Node."""
     colocation: ColocationOptions | None = None
@@ -90,17 +90,7 @@ class PluginApplication:
             )
             for driver in drivers
         ]
-        self._reporters = [
-            DeviceReporter(
-                client,
-                runner.driver,
-                node=options.node,
-                preparer=runner.preparer,
-                changes=runner.changes,
-            )
-            for runner in self.runners
-            if options.koordinator_devices and isinstance(runner.driver, DeviceReportable)
-        ]
+        self._reporters = self._create_device_reporters(client) if options.koordinator_devices else []
         self._status_reporters = [
             DeviceStatusReporter(client, runner.driver, preparer=runner.preparer, manager=runner.driver.name)
             for runner in self.runners
@@ -123,6 +113,21 @@ class PluginApplication:
         names = [runner.driver.name for runner in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
+
+    def _create_device_reporters(self, client: Client) -> "list[DeviceReporter]":
+        from kubeletplugin.device_reporter import DeviceReporter  # noqa: PLC0415 - with pydantic, 13 MiB
+
+        return [
+            DeviceReporter(
+                client,
+                runner.driver,
+                node=self._options.node,
+                preparer=runner.preparer,
+                changes=runner.changes,
+            )
+            for runner in self.runners
+            if isinstance(runner.driver, DeviceReportable)
+        ]
 
     def _create_agent(self, client: Client, options: ColocationOptions, *, clock: Clock) -> "NodeAgent":
         """Return the agent of colocation, which needs CEL: 25 MiB that a plugin without colocation does not load."""

@@ -46,6 +46,7 @@ def for_each_case(cases: Iterable[Any]) -> Callable[..., Callable[[], None]]:
             assert_each(rows, lambda row: check(*row[1]), name=lambda row: row[0])
 
         test.__doc__ = check.__doc__
+        vars(test)["cases"] = cases  # for tests of other files that play the same cases
         return test
 
     return merged

@@ -7,6 +7,7 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy
+from dra.api.process_settings import LogFormat, LogLevel
 from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
@@ -47,21 +48,6 @@ class PlaceholderMode(StrEnum):
     YIELDING = "yielding"
     """The placeholder holds the capacity until an owner arrives: for clusters whose kube-scheduler cannot be
     configured."""
-
-
-class LogFormat(StrEnum):
-    """The format of log lines: JSON or text."""
-
-    JSON = "json"
-    TEXT = "text"
-
-
-class LogLevel(StrEnum):
-    """The lowest level of messages that are logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
 
 
 class ReleaseRule(ConfigurationSection):

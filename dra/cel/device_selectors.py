@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
-from dra.cel.evaluator import cel, library
+from dra.cel.evaluator import cel
 from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
 from dra.cel.selector_fields import fields_read, project_device
 from dra.model.slices import Device
@@ -139,13 +139,27 @@ def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that
             return _scalar(value[kind])
     try:
         if "version" in value:
-            return library().semver(value["version"])
+            return _semver()(value["version"])
         if "versions" in value:
-            return [library().semver(version) for version in value["versions"]]
+            return [_semver()(version) for version in value["versions"]]
     except (TypeError, ValueError):
         return None
     several = next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
     return [_scalar(item) for item in several] if isinstance(several, list) else None
+
+
+@cache
+def _semver() -> Callable[[str], Any]:
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return library.semver
+
+
+@cache
+def _quantity() -> Callable[[str], Any]:
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return library.quantity
 
 
 def _scalar(value: object) -> object:
@@ -155,6 +169,6 @@ def _scalar(value: object) -> object:
 
 def _capacity(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a quantity, or None for what is none
     try:
-        return library().quantity(value["value"])
+        return _quantity()(value["value"])
     except (KeyError, TypeError, ValueError):
         return None

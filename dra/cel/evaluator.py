@@ -13,11 +13,3 @@ def cel() -> Any:  # noqa: ANN401 - a module
     from cel_expr_python import cel as module  # noqa: PLC0415 - see the head of the module
 
     return module
-
-
-@cache
-def library() -> Any:  # noqa: ANN401 - a module
-    """Return the module `dra.cel.library`, with all functions that Kubernetes provides."""
-    from dra.cel import library as module  # noqa: PLC0415 - see the head of the module
-
-    return module

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, NoReturn
 
-from dra.cel.evaluator import cel, library
+from dra.cel.evaluator import cel
 
 NESTING_MAX: Final = 256
 """Maximum levels of maps and lists in data. The deepest objects that users write, schemas of CRDs, have about forty.
@@ -30,7 +30,9 @@ class EvaluationError(Exception):
 
 def environment(variables: Mapping[str, Any]) -> Any:  # noqa: ANN401 - cel.Env
     """Return the environment in which expressions over variables of the given types are compiled."""
-    return cel().NewEnv(library().DESCRIPTOR_POOL, variables=dict(variables), extensions=list(_extensions()))
+    from dra.cel import library  # noqa: PLC0415 - see `dra.cel.evaluator`
+
+    return cel().NewEnv(library.DESCRIPTOR_POOL, variables=dict(variables), extensions=list(_extensions()))
 
 
 @cache
@@ -43,13 +45,15 @@ def _extensions() -> tuple[Any, ...]:
         ext_strings,
     )
 
+    from dra.cel import library  # noqa: PLC0415 - as above
+
     return (
         ext_bindings.ExtBindings(),
         ext_encoders.ExtEncoders(),
         ext_math.ExtMath(),
         ext_optional.ExtOptional(),
         ext_strings.ExtStrings(),
-        library().FUNCTIONS,
+        library.FUNCTIONS,
     )
 
 

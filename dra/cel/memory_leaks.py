@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra.cel.evaluator import library
-
 MESSAGE_BYTES: Final = 640
 """Bytes leaked for a quantity, a version, an address or a URL, as measured."""
 
@@ -30,7 +28,8 @@ def leaked_bytes() -> int:
 
 def may_leak(expression: str) -> bool:
     """Report whether an expression may call a function that leaks memory."""
-    library()  # its functions call `count_leaks`
+    from dra.cel import library  # noqa: F401, PLC0415 - its functions call `count_leaks`
+
     return any(not _function_names.isdisjoint({name, name.rpartition(".")[2]}) for name in _CALLED.findall(expression))
 
 

@@ -15,7 +15,7 @@ import click
 from dra.cli.cluster_flags import cluster_options
 
 if TYPE_CHECKING:
-    from dra.api.configuration import Endpoint
+    from dra.api.process_settings import AddressFlag
     from dra.model.pods import Pod
     from kubeletplugin.application import PluginApplication
     from kubeletplugin.driver_factory import DriverOptions
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 KUBELET_ROOT: Final = Path("/var/lib/kubelet")
+MAX_PORT: Final = 65535
 DRIVER_NAMES: Final = ("cpu.reserve.dra", "gpu.reserve.dra")
 
 
@@ -129,7 +130,7 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
         return
     import asyncio  # noqa: PLC0415
 
-    from dra.api.configuration import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from dra.api.process_settings import LogFlags, LogFormat, LogLevel  # noqa: PLC0415
     from dra.cli.installed_commands import require_node_extra  # noqa: PLC0415
     from dra.cli.server_process import error_text, run_until_stopped  # noqa: PLC0415
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415
@@ -137,7 +138,7 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     from dra.telemetry import logs  # noqa: PLC0415
 
     require_node_extra("dra-reserve kubelet-plugin")
-    logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
+    logs.configure(LogFlags(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
     raise_recursion_limit()
     try:
         asyncio.run(run_until_stopped(_create_application(options).run(), fatal=(ValueError, OSError)))
@@ -384,12 +385,12 @@ def _kubepods_cgroup(options: dict[str, Any]) -> str:
     return "" if named == NO_CPUSET_ENFORCEMENT else named
 
 
-def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":
-    from dra.api.configuration import Endpoint  # noqa: PLC0415
+def _parse_endpoint(option: str, text: str | None) -> "AddressFlag | None":
+    from dra.api.process_settings import AddressFlag  # noqa: PLC0415
 
     if not text:
         return None
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
         raise click.BadParameter(f"{text!r}: use the form 127.0.0.1:8081", param_hint=option)
-    return Endpoint(address=host, port=int(port))
+    return AddressFlag(address=host, port=int(port))

@@ -9,18 +9,18 @@ import contextlib
 import signal
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
-from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text
 from dra.kube.leader_election import LeadershipLostError
 from dra.kube.store import ServerRestoredError
 
-T = TypeVar("T", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+
+T = TypeVar("T", bound="BaseModel")
 
 
 def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  # noqa: ANN401 - any field of the model
@@ -31,6 +31,9 @@ def load_configuration(path: Path | None, model: type[T], **given: Any) -> T:  #
 
 def parse_configuration(text: str, model: type[T], *, name: str, **given: Any) -> T:  # noqa: ANN401 - likewise
     """Return the configuration in a text, overridden by the given values; raise click.ClickException, with the name."""
+    import yaml  # noqa: PLC0415 - the kubelet plugin has no such file, and saves 14 MiB on each node
+    from pydantic import ValidationError  # noqa: PLC0415 - as above
+
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -44,7 +47,9 @@ def parse_configuration(text: str, model: type[T], *, name: str, **given: Any) -
         raise click.ClickException(f"{name}: {problems}") from error
 
 
-def _problem_text(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def _problem_text(problem: "ErrorDetails", model: "type[BaseModel]") -> str:
+    from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text  # noqa: PLC0415 - as above
+
     where = problem["loc"]
     is_unknown = problem["type"] == UNKNOWN_FIELD
     text = unknown_field_text(model, where) if is_unknown else problem["msg"].removeprefix("Value error, ")

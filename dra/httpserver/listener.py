@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 from aiohttp import web, web_response
 from aiohttp.http import HttpProcessingError
 
-from dra.api.configuration import Endpoint
+from dra.api.process_settings import ListenAddress
 from dra.httpserver.connections import ClientConnection, ConnectionLimits, ConnectionState, ConnectionTable, DropReason
 
 ACCEPT_BATCH: Final = 8
@@ -63,7 +63,7 @@ class HttpListener:
         application: web.Application,
         *,
         name: str,
-        endpoint: Endpoint,
+        endpoint: ListenAddress,
         limits: ConnectionLimits,
         observer: DropObserver,
         context: ssl.SSLContext | None = None,
@@ -352,7 +352,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _listening_socket(endpoint: Endpoint) -> socket.socket:
+def _listening_socket(endpoint: ListenAddress) -> socket.socket:
     """Return a non-blocking listening socket. Raises OSError."""
     family = socket.AF_INET6 if ":" in endpoint.address else socket.AF_INET
     try:

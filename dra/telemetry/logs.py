@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from dra.api.configuration import LogFormat, Logging
+from dra.api.process_settings import LogFormat, LogSettings
 from dra.model.terminal_escapes import escape_line, escape_terminal
 
 reconcile_id: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("flow", default="")
@@ -51,7 +51,7 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def configure(settings: Logging) -> None:
+def configure(settings: LogSettings) -> None:
     """Send all log lines to standard error; standard output is for data."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else TextFormatter())

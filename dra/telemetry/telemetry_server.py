@@ -7,7 +7,7 @@ from typing import Final, Protocol, Self, TypeAlias
 
 from aiohttp import web
 
-from dra.api.configuration import Endpoint
+from dra.api.process_settings import ListenAddress
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
 
@@ -47,8 +47,8 @@ class TelemetryServer:
     def __init__(
         self,
         *,
-        probes: Endpoint | None,
-        metrics: Endpoint | None,
+        probes: ListenAddress | None,
+        metrics: ListenAddress | None,
         registry: MetricsRegistry,
         not_ready_reasons: Callable[[], list[str]],
         observer: DropObserver,
@@ -87,7 +87,7 @@ class TelemetryServer:
         return self._probes is not None and self._probes == self._metrics and self._probes.port != 0
 
     async def _serve(
-        self, stack: AsyncExitStack, name: str, endpoint: Endpoint | None, routes: dict[str, RouteHandler]
+        self, stack: AsyncExitStack, name: str, endpoint: ListenAddress | None, routes: dict[str, RouteHandler]
     ) -> None:
         if endpoint is None:
             return

@@ -139,7 +139,7 @@ def snapshot(questions: Mapping[int, Json]) -> Snapshot:
         content["nodes"] += [_stored(each) for each in found.nodes]
         content["slices"] += [_stored(each) for each in found.slices]
         content["rules"] += [_stored(each) for each in rules]
-        content["pods"] += [_stored(each) for each in pod_fields.resident_manifests(asked, name)]
+        content["pods"] += map(_stored, pod_fields.resident_manifests(asked, name))
     return msgspec.convert(content, DiagnosedSnapshot)
 
 

@@ -69,9 +69,9 @@ def resident_manifests(asked: Json, name: str) -> list[Json]:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": f"{name}-resident-{number}", "labels": _RESIDENT},
-            "spec": _of_question(each["spec"], name) | {"nodeName": f"{name}-{each['node']}"},
+            "spec": _of_question(resident["spec"], name) | {"nodeName": f"{name}-{resident['node']}"},
         }
-        for number, each in enumerate(asked.get("residents", ()))
+        for number, resident in enumerate(asked.get("residents", ()))
     ]
 
 

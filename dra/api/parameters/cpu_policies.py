@@ -5,6 +5,7 @@ thread as much of a core as possible.
 """
 
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 
 class CpuBindPolicy(StrEnum):
@@ -35,3 +36,18 @@ class CpuSharing(StrEnum):
 
     NONE = "None"
     BEST_EFFORT = "BestEffort"  # containers of pods with the QoS class BestEffort, beside Koordinator's LSR pods
+
+
+class NoCpuConfig(NamedTuple):
+    """The choice of CPUs for a claim without parameters: the defaults of `dra.api.parameters.cpu.CpuConfig`."""
+
+    required_bind_policy: None = None
+    bind_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS
+    exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
+    strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
+    given_strategy: None = None
+    shared_with: CpuSharing = CpuSharing.NONE
+    prefers_isolated: bool = False
+
+
+NO_CPU_CONFIG: Final = NoCpuConfig()

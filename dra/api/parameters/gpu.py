@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from dra.api.parameters.opaque import Parameters
+from dra.api.parameters.time_slices import TimeSliceInterval
 
 Quantity = Annotated[
     str,
@@ -24,15 +25,6 @@ Quantity = Annotated[
     Field(pattern=r"^0*[1-9][0-9]*(Ki|Mi|Gi|Ti|k|M|G|T)?$", max_length=64),
 ]
 """A positive number of bytes, as a Kubernetes quantity."""
-
-
-class TimeSliceInterval(StrEnum):
-    """The time for which one process has the GPU to itself."""
-
-    DEFAULT = "Default"
-    SHORT = "Short"
-    MEDIUM = "Medium"
-    LONG = "Long"
 
 
 def _refuse_mps(value: object) -> object:

@@ -1,15 +1,11 @@
-"""Decoding of opaque parameters, and the choice of the entry that applies to a request.
+"""Decoding of opaque parameters; `dra.api.parameters.applicable` chooses the entry that applies to a request.
 
 A DeviceClass and a ResourceClaim may carry ``config`` entries with parameters that the API server does not validate.
 So the driver is the first to check them, and a typo must not silently mean the default: version and kind must be known,
 unknown fields are rejected by name, and an error begins with the path of the field: ``GpuConfig.sharing``.
-
-Upstream's rule decides which entry applies: the last one for the request, in the order in which the allocation lists
-the entries (first those of the class, then those of the claim). The entry applies as a whole; fields of several entries
-are not merged.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -39,7 +35,6 @@ class Parameters(BaseModel):
 
 
 P = TypeVar("P", bound=Parameters)
-T = TypeVar("T")
 
 
 class MalformedParametersError(ValueError):
@@ -80,20 +75,6 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
     if error.error_count() > MAX_ERRORS:
         messages.append(f"and {error.error_count() - MAX_ERRORS} more errors")
     return "; ".join(messages)
-
-
-def applies_to_request(requests: Collection[str], request: str) -> bool:
-    """Report whether an entry for some requests (none: all requests) applies to a request; ``a`` covers ``a/first``."""
-    return not requests or request in requests or request.partition("/")[0] in requests
-
-
-def last_applicable(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
-    """Return the last entry that applies to a request, of entries in upstream's order; None if no entry does."""
-    newest = None
-    for requests, value in entries:
-        if applies_to_request(requests, request):
-            newest = value
-    return newest
 
 
 def _field_path(start: str, where: Iterable[str | int]) -> str:

@@ -5,11 +5,11 @@ Beside a kubelet that allocates CPUs itself, the CPUs of a claim are only counte
 
 import dataclasses
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from dra.api.parameters.cpu import CpuConfig
-from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
+from dra.api.parameters.cpu_policies import NO_CPU_CONFIG, NoCpuConfig
 from dra.engine.cpus.accumulator import check_count, satisfies_required_policy
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpu_snapshot import CpuAllocation, CpuRequest, CpuSnapshot
@@ -38,6 +38,9 @@ from kubeletplugin.drivers.cpu.prepared_cpus import (
     consumed_numa_cpus,
     is_aligned,
 )
+
+if TYPE_CHECKING:
+    from dra.api.parameters.cpu import CpuConfig
 
 
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
@@ -206,7 +209,7 @@ def _verify_scheduler_choice(
         )
 
 
-def _cpu_request(config: CpuConfig, count: int) -> CpuRequest:
+def _cpu_request(config: "CpuConfig | NoCpuConfig", count: int) -> CpuRequest:
     return CpuRequest(
         count=count,
         policy=config.bind_policy,
@@ -216,10 +219,15 @@ def _cpu_request(config: CpuConfig, count: int) -> CpuRequest:
     )
 
 
-def _cpu_config(request: PrepareRequest, result: DeviceRequestAllocationResult, *, where: str) -> CpuConfig:
+def _cpu_config(
+    request: PrepareRequest, result: DeviceRequestAllocationResult, *, where: str
+) -> "CpuConfig | NoCpuConfig":
     entries = request.parameters_of(result)
     if not entries:
-        return CpuConfig()
+        return NO_CPU_CONFIG
+    from dra.api.parameters.cpu import CpuConfig  # noqa: PLC0415 - with pydantic, 13 MiB, once a claim has any
+    from dra.api.parameters.opaque import MalformedParametersError, decode_parameters  # noqa: PLC0415
+
     try:
         return decode_parameters(entries[-1], CpuConfig)
     except MalformedParametersError as error:

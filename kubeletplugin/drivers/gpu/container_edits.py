@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from dra.api.parameters.gpu import TimeSliceInterval
+from dra.api.parameters.time_slices import TimeSliceInterval
 from dra.model.meta import Struct
 from kubeletplugin.contract import ContainerEdits, DeviceNode
 from kubeletplugin.inventory.gpus import Gpu

@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
-from dra.api.parameters.opaque import MalformedParametersError, decode_parameters, last_applicable
+from dra.api.parameters.applicable import last_applicable
+from dra.api.parameters.time_slices import TimeSliceInterval
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from dra.model.quantities import parse
@@ -37,7 +37,6 @@ from kubeletplugin.contract import (
 )
 from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig, granted_by
 from kubeletplugin.drivers.gpu.device_names import DeviceNames, DeviceNamesError, card_of
-from kubeletplugin.drivers.gpu.device_report import device_report
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
 from kubeletplugin.drivers.gpu.prepared_gpus import (
     cards_by_name,
@@ -59,6 +58,9 @@ from kubeletplugin.inventory.gpus import (
     MarkedGpuInventory,
 )
 
+if TYPE_CHECKING:
+    from dra.api.parameters.gpu import GpuConfig
+
 log = logging.getLogger(__name__)
 
 RETRY_INTERVAL: Final = 10.0
@@ -70,7 +72,6 @@ REFRESH_TIMEOUT: Final = 10.0
 _VANISHED: Final = "has vanished from the node, or is partitioned"
 _WAY_OUT: Final = "recreate the pod, and all other pods of the claim, so that another device is allocated"
 _END: Final = object()
-_NO_CONFIG: Final = GpuConfig()
 _MAX_NAMES_SHOWN: Final = 8
 """Maximum number of devices that a message lists."""
 
@@ -159,6 +160,8 @@ class GpuDriver:
 
     def device_report(self, prepared: Iterable[PreparedClaim]) -> DeviceReport | None:
         """Return the GPUs and the claims on them as Koordinator's Device describes them; None while degraded."""
+        from kubeletplugin.drivers.gpu.device_report import device_report  # noqa: PLC0415 - with pydantic, 13 MiB
+
         return None if self.degraded_reason else device_report(self._gpus.values(), prepared)
 
     async def changes(self) -> AsyncIterator[None]:
@@ -214,7 +217,7 @@ class GpuDriver:
             gpu = self._gpu(result.pool, result.device, where)
             if not result.admin_access:
                 self._verify_free(gpu, others, where)
-            granted = self._granted(gpu, result, last_applicable(configs, result.request) or _NO_CONFIG, where)
+            granted = self._granted(gpu, result, last_applicable(configs, result.request), where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
@@ -480,8 +483,10 @@ class GpuDriver:
         names = list(self._gpus)
         return ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "") or "none"
 
-    def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
-        interval = config.sharing.time_slicing_config.interval
+    def _granted(
+        self, gpu: Gpu, result: DeviceRequestAllocationResult, config: "GpuConfig | None", where: str
+    ) -> GrantedConfig:
+        interval = TimeSliceInterval.DEFAULT if config is None else config.sharing.time_slicing_config.interval
         if interval is not TimeSliceInterval.DEFAULT and (reason := self._time_slicing.unavailable_reason):
             raise PrepareError(
                 f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {interval} cannot be set: {reason}"
@@ -492,7 +497,10 @@ class GpuDriver:
             core=int(parse(core)) if (core := _share(result, "core")) else 0,
         )
 
-    def _decoded(self, parameters: OpaqueParameters, claim: str) -> GpuConfig:
+    def _decoded(self, parameters: OpaqueParameters, claim: str) -> "GpuConfig":
+        from dra.api.parameters.gpu import GpuConfig  # noqa: PLC0415 - with pydantic, 13 MiB, once a claim has any
+        from dra.api.parameters.opaque import MalformedParametersError, decode_parameters  # noqa: PLC0415
+
         try:
             return decode_parameters(parameters.parameters, GpuConfig)
         except MalformedParametersError as error:
@@ -506,14 +514,14 @@ def _has_files(gpu: Gpu) -> bool:
     return not gpu.partitioning and all(fault.reason != GPU_LOST for fault in gpu.faults)
 
 
-def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
+def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: "GpuConfig | None", where: str) -> int:
     """Return the memory limit in bytes that containers see: the requested one, or their share; 0 means no limit.
 
     Raises PrepareError if the requested limit exceeds the share or the GPU's memory.
     """
     share = _share(result, "memory")
     most = int(parse(share)) if share else gpu.memory
-    if config.sharing.memory is None:
+    if config is None or config.sharing.memory is None:
         return most if share else 0
     limit = int(parse(config.sharing.memory.limit))
     if most and limit > most:

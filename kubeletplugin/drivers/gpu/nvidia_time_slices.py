@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from dra.api.parameters.gpu import TimeSliceInterval
+from dra.api.parameters.time_slices import TimeSliceInterval
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
 

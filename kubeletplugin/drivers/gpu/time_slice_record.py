@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.api.parameters.gpu import TimeSliceInterval
+from dra.api.parameters.time_slices import TimeSliceInterval
 from kubeletplugin.atomic_files import write_atomically
 
 log = logging.getLogger(__name__)

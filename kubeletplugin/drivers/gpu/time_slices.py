@@ -8,7 +8,7 @@ time slice keep their administrator's setting.
 from collections.abc import Mapping
 from typing import Protocol
 
-from dra.api.parameters.gpu import TimeSliceInterval
+from dra.api.parameters.time_slices import TimeSliceInterval
 
 
 class TimeSlicingManager(Protocol):

@@ -6,12 +6,23 @@ import pytest
 import yaml
 
 from dra.api.parameters.cpu import CpuConfig
-from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, CpuSharing, NumaAllocateStrategy
+from dra.api.parameters.cpu_policies import (
+    NO_CPU_CONFIG,
+    CpuBindPolicy,
+    CpuExclusivePolicy,
+    CpuSharing,
+    NoCpuConfig,
+    NumaAllocateStrategy,
+)
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
 
 
 def cpu_config(**fields):
     return {"apiVersion": "reserve.dra/v1alpha1", "kind": "CpuConfig"} | fields
+
+
+def test_a_claim_without_parameters_gets_what_empty_ones_say():
+    assert {name: getattr(CpuConfig(), name) for name in NoCpuConfig._fields} == NO_CPU_CONFIG._asdict()
 
 
 def test_nothing_said_means_whole_cores_if_possible_in_the_fullest_place():

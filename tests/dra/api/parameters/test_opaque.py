@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.api.parameters.applicable import applies_to_request, last_applicable
 from dra.api.parameters.cpu import CpuConfig
 from dra.api.parameters.gpu import GpuConfig
 from dra.api.parameters.opaque import (
     API_VERSION,
     MalformedParametersError,
-    applies_to_request,
     decode_parameters,
-    last_applicable,
 )
 
 

@@ -34,5 +34,5 @@ async def test_a_class_that_is_there_stays_as_it_is():
     client = LocalPlane(PlaneOptions(nodes=0)).client("test")
     await client.create(DEVICE_CLASSES, {"metadata": {"name": "a.example"}, "spec": {}}, model=DeviceClass)
     await create_classes(client, ["a.example", "b.example"])
-    found = [await client.get(DEVICE_CLASSES, ("", name), DeviceClass) for name in ("a.example", "b.example")]
-    assert [len(each.spec.selectors or ()) for each in found] == [0, 1]
+    classes = [await client.get(DEVICE_CLASSES, ("", name), DeviceClass) for name in ("a.example", "b.example")]
+    assert [len(device_class.spec.selectors or ()) for device_class in classes] == [0, 1]

@@ -33,8 +33,8 @@ def explain(snapshot, key):
 def known_states():
     """Return the cluster states of the tables about problems of claims."""
     tests = [test for name, test in vars(test_claims).items() if name.startswith("test_")]
-    marks = [mark for test in tests for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-    values = [value for mark in marks for case in mark.args[1] for value in getattr(case, "values", ())]
+    cases = [case for test in tests for case in getattr(test, "cases", ())]
+    values = [value for case in cases for value in getattr(case, "values", ())]
     return [value.snapshot for value in values if isinstance(value, ClusterState)]
 
 

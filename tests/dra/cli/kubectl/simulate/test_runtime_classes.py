@@ -73,8 +73,8 @@ HEAVY = runtime_class(overhead={"podFixed": {"cpu": "2"}})
 
 
 def known(*classes):
-    found = msgspec.convert(list(classes), list[RuntimeClass])
-    return msgspec.structs.replace(snapshot(nodes=[node("n1")]), runtime_classes=tuple(found))
+    known_classes = msgspec.convert(list(classes), list[RuntimeClass])
+    return msgspec.structs.replace(snapshot(nodes=[node("n1")]), runtime_classes=tuple(known_classes))
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def known(*classes):
     ],
 )
 def test_a_pod_gets_what_is_known_of_its_class(simulate, manifests, cluster, verdict, why):
-    found = simulate(*manifests, cluster=cluster or snapshot(nodes=[node("n1")]))["p"]
-    assert (found["verdict"], why in found["why"]) == (verdict, True), found["why"]
+    outcome = simulate(*manifests, cluster=cluster or snapshot(nodes=[node("n1")]))["p"]
+    assert (outcome["verdict"], why in outcome["why"]) == (verdict, True), outcome["why"]

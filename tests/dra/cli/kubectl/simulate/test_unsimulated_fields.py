@@ -46,21 +46,26 @@ def test_only_fields_that_may_keep_a_pod_from_a_node_are_named(spec, fields):
 
 
 def test_such_a_pod_is_undecided_where_it_fits(simulate):
-    found = simulate(asking("c"), manifest("Pod", "p", using("c", **APART)))["p"]
-    assert (found["verdict"], found["placed"], found["node"], found["devices"]) == ("Undecided", False, "", [])
-    assert found["possibleNode"] in {"n1", "n2", "n3"}
-    assert found["unsimulated"] == ["podAntiAffinity"]
-    assert found["why"] == (
-        f"would fit on node {found['possibleNode']} as far as devices, CPU and memory go; podAntiAffinity is not "
+    outcome = simulate(asking("c"), manifest("Pod", "p", using("c", **APART)))["p"]
+    assert (outcome["verdict"], outcome["placed"], outcome["node"], outcome["devices"]) == (
+        "Undecided",
+        False,
+        "",
+        [],
+    )
+    assert outcome["possibleNode"] in {"n1", "n2", "n3"}
+    assert outcome["unsimulated"] == ["podAntiAffinity"]
+    assert outcome["why"] == (
+        f"would fit on node {outcome['possibleNode']} as far as devices, CPU and memory go; podAntiAffinity is not "
         "simulated, so kube-scheduler may refuse the node"
     )
 
 
 def test_such_a_pod_is_pending_where_it_does_not_fit(run):
     done = run(manifest("Pod", "p", using(cpu=99, **APART)), options=("--output=json",))
-    (found,) = json.loads(done.stdout)["items"]
-    assert (done.exit_code, found["verdict"], found["unsimulated"]) == (1, "Pending", ["podAntiAffinity"])
-    assert "possibleNode" not in found
+    (outcome,) = json.loads(done.stdout)["items"]
+    assert (done.exit_code, outcome["verdict"], outcome["unsimulated"]) == (1, "Pending", ["podAntiAffinity"])
+    assert "possibleNode" not in outcome
 
 
 def test_the_table_shows_no_node_and_equal_pods_once(run):
@@ -95,9 +100,11 @@ def test_the_exit_code_says_the_worst(run, cpus, code, undecided):
 
 
 def test_the_owner_of_an_undecided_reservation_is_undecided(simulate):
-    found = simulate(mine("a"), reservation("r", topologySpreadConstraints=[{"topologyKey": "zone"}]), cluster=having())
-    assert {name: each["verdict"] for name, each in found.items()} == {"r": "Undecided", "a": "Undecided"}
-    assert found["a"]["unsimulated"] == ["topologySpreadConstraints of reservation r"]
+    outcomes = simulate(
+        mine("a"), reservation("r", topologySpreadConstraints=[{"topologyKey": "zone"}]), cluster=having()
+    )
+    assert {name: outcome["verdict"] for name, outcome in outcomes.items()} == {"r": "Undecided", "a": "Undecided"}
+    assert outcomes["a"]["unsimulated"] == ["topologySpreadConstraints of reservation r"]
 
 
 def test_an_undecided_pod_may_preempt(run):
@@ -129,19 +136,19 @@ def with_port(number, **spec):
     ],
 )
 def test_a_host_port_is_given_once_on_each_node(simulate, wanted, placed):
-    found = simulate(*(manifest("Pod", f"p{number}", wanted) for number in range(4)))
-    assert {name for name, each in found.items() if each["placed"]} == placed
-    waits = {each["why"] for each in found.values() if not each["placed"]}
+    outcomes = simulate(*(manifest("Pod", f"p{number}", wanted) for number in range(4)))
+    assert {name for name, outcome in outcomes.items() if outcome["placed"]} == placed
+    waits = {outcome["why"] for outcome in outcomes.values() if not outcome["placed"]}
     assert waits <= {"0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports."}
 
 
 def test_a_host_port_of_a_running_pod_is_taken(simulate):
     running = pod("there", on="n1", phase="Running")
     running["spec"]["containers"] = with_port(80)["containers"]
-    found = simulate(
+    outcomes = simulate(
         manifest("Pod", "p", with_port(80)), cluster=snapshot(nodes=[node("n1"), node("n2")], pods=[running])
     )
-    assert found["p"]["node"] == "n2"
+    assert outcomes["p"]["node"] == "n2"
 
 
 def repelling(app, *, on=""):
@@ -158,8 +165,8 @@ def repelling(app, *, on=""):
 def test_a_pod_that_another_one_keeps_away_is_undecided(simulate, app, verdict, where):
     web = manifest("Pod", "p", using(), labels={"app": "web"})
     if where == "in-the-cluster":
-        found = simulate(web, cluster=snapshot(pods=[repelling(app, on="n1")]))
+        outcomes = simulate(web, cluster=snapshot(pods=[repelling(app, on="n1")]))
     else:
-        found = simulate(manifest("Pod", "keeper", repelling(app)["spec"]), web)
-    assert found["p"]["verdict"] == verdict
-    assert found["p"]["unsimulated"] == (["podAntiAffinity of pod ml/keeper"] if verdict == "Undecided" else [])
+        outcomes = simulate(manifest("Pod", "keeper", repelling(app)["spec"]), web)
+    assert outcomes["p"]["verdict"] == verdict
+    assert outcomes["p"]["unsimulated"] == (["podAntiAffinity of pod ml/keeper"] if verdict == "Undecided" else [])
