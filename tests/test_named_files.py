@@ -133,3 +133,14 @@ def test_what_the_tree_lacks_is_listed():
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_for_contributors_names_what_exists(page):
     assert_none(problems((ROOT / page).read_text(), links=PAGES[page]))
+
+
+def test_the_table_of_loops_has_each_subclass_of_reconciler():
+    page = (ROOT / "docs/explanation/architecture.md").read_text()
+    table = page.partition("| Loop | Key |")[2].partition("\n\n")[0]
+    loops = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "controller").rglob("*.py")
+        if re.search(r"(?m)^class \w+\(Reconciler\[", path.read_text())
+    }
+    assert set(re.findall(r"(?m)^\| `([\w/]+\.py)`", table)) == loops

@@ -41,7 +41,7 @@ class LiveCluster(ClusterState):
         self.dirty_pods: set[Key] = set()
         self.dirty_nodes: set[str] = set()
         self.dirty_use: set[str] = set()
-        """Nodes of which only what they use, or what their pods hold, may have changed."""
+        """Nodes of which only the row may have changed: what they use, what their pods hold, labels, conditions."""
 
         self.inventory = ResourceSliceTracker()
         self.shares = ConsumedCapacityCollection()
@@ -173,7 +173,7 @@ class LiveCluster(ClusterState):
             node.metadata.annotations,
         ):
             self._node_changed(name)
-        elif (known.status.capacity, known.status.allocatable) != (node.status.capacity, node.status.allocatable):
+        elif _without_version(known) != _without_version(node):
             self.dirty_use.add(name)
 
     def forget_node(self, node: AgentNode) -> None:
@@ -426,6 +426,11 @@ class LiveCluster(ClusterState):
             return device_usage(self, item, sorted(holders), offered=False) if holders else None
         node, taints = self._device_nodes.get(item, ""), candidate.device.taints or ()
         return device_usage(self, item, sorted(holders), node=node, taints=taints)
+
+
+def _without_version(node: AgentNode) -> AgentNode:
+    """Return a node as all but the API server see it: a heartbeat of its kubelet changes nothing else that is read."""
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, resource_version=""))
 
 
 def _decides(snapshot: Snapshot) -> tuple[object, ...]:

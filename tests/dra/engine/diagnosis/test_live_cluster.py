@@ -1,12 +1,14 @@
 """A live cluster answers as a snapshot of the same moment does."""
 
 import msgspec
+import pytest
 
 from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.diagnosis import audit
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.problems import ProblemCode
+from dra.model.node_pods import AgentNode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, pod, snapshot
 from tests.dra.engine.diagnosis.test_device_faults import failure
 
@@ -43,6 +45,44 @@ def test_the_devices_of_a_node_change_with_the_node():
     cluster.observe_node(cordoned)
     assert sorted(str(each) for each in cluster.dirty_devices) == [f"{DRIVER}/n1/gpu-0", f"{DRIVER}/n1/gpu-1"]
     assert {cluster.device(each).obstacle for each in cluster.dirty_devices} == {DeviceObstacle.NODE_CORDONED}
+
+
+NODE = {
+    "metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "7"},
+    "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        pytest.param({"metadata": {"labels": {"pool": "a"}}}, {"n1"}, id="label"),
+        pytest.param({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, {"n1"}, id="deletion"),
+        pytest.param(
+            {"status": {"conditions": [{"type": kind, "status": "True"} for kind in ("Ready", "MemoryPressure")]}},
+            {"n1"},
+            id="condition",
+        ),
+        pytest.param({"status": NODE["status"] | {"nodeInfo": {"bootID": "b"}}}, {"n1"}, id="reboot"),
+        pytest.param({"status": NODE["status"] | {"allocatable": {"cpu": "8"}}}, {"n1"}, id="allocatable"),
+        pytest.param(
+            {
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:05:00Z"}]
+                }
+            },
+            set(),
+            id="heartbeat",
+        ),
+    ],
+)
+def test_a_change_of_a_node_updates_its_row_and_a_heartbeat_does_not(change, rows):
+    cluster = LiveCluster()
+    changed = NODE | change | {"metadata": NODE["metadata"] | change.get("metadata", {}) | {"resourceVersion": "8"}}
+    cluster.observe_node(msgspec.convert(NODE, AgentNode))
+    cluster.dirty_nodes.clear()
+    cluster.observe_node(msgspec.convert(changed, AgentNode))
+    assert (cluster.dirty_use, cluster.dirty_nodes, cluster.dirty_pods) == (rows, set(), set())
 
 
 def test_devices_are_allocated_as_the_version_of_the_server_does():
