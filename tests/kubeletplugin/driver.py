@@ -35,8 +35,6 @@ class SmallDriver:
         self.enforced = []
         self.refuses = {}
         """Claim's name → why."""
-        self.enforcements = 0
-        """How many calls of `enforce` have ended."""
         self.gate = None
         """An event that `enforce` waits for, if there is one."""
         self._told = []
@@ -89,7 +87,6 @@ class SmallDriver:
         self.enforced.append(sorted("/".join(p.claim.key) for p in preparations))
         if self.gate is not None:
             await self.gate.wait()
-        self.enforcements += 1
 
 
 def renamed(found, name):
