@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dra.engine.devices.ledger import DeviceID
 from dra.model.claims import ResourceClaim
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
 from dra.model.pods import Pod, claim_names
 
 
@@ -21,16 +21,19 @@ class ClaimFocus:
     words: tuple[bytes, ...]
     """The name of the claim, and the uids of pods that it names, as they stand in JSON."""
 
+    listed: frozenset[Uid]
+    """The uids of the pods in ``status.reservedFor``."""
+
     @classmethod
     def of(cls, claim: ResourceClaim) -> "ClaimFocus | None":
         """Return the focus on a claim; None for a claim that is not allocated or is being deleted."""
         if claim.status.allocation is None or claim.metadata.deleting:
             return None
-        uids = (entry.uid for entry in claim.entries)
+        listed = frozenset(entry.uid for entry in claim.entries if entry.is_pod)
         owners = (owner.uid for owner in claim.metadata.owner_references or ())
-        words = dict.fromkeys((claim.metadata.name, *uids, *owners))
+        words = dict.fromkeys((claim.metadata.name, *sorted(listed), *owners))
         quoted = tuple(f'"{word}"'.encode() for word in words if word)
-        return cls(key=claim.metadata.key, devices=_devices(claim), words=quoted)
+        return cls(key=claim.metadata.key, devices=_devices(claim), words=quoted, listed=listed)
 
     def may_need_pod(self, raw: bytes) -> bool:
         """Report whether a pod may matter, by its JSON: other pods need not be decoded."""
@@ -44,8 +47,11 @@ class ClaimFocus:
         """Report whether the claims and pods that matter explain the claim.
 
         They do if the claim has not been allocated anew since, no other claim has a device of it, and all pods that
-        name it are bound and name no other claim; one of them has to use it.
+        name it are bound and name no other claim; one of them has to use it. A listed pod that is not among them may
+        be one of another namespace.
         """
+        if not self.listed.issubset(pod.metadata.uid for pod in pods):
+            return False
         if [(claim.metadata.key, _devices(claim)) for claim in claims] != [(self.key, self.devices)]:
             return False
         users = [pod for pod in pods if pod.metadata.namespace == self.key[0] and self.key[1] in claim_names(pod)]

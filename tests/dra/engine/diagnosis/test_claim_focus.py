@@ -81,6 +81,16 @@ def test_when_a_focus_suffices(others, pods, suffices):
     assert (focused(snapshot, snapshot.claims[0]) is not None) is suffices
 
 
+@pytest.mark.parametrize(
+    ("name", "suffices"), [("a", True), ("b", False), ("gone", False)], ids=["used-by", "elsewhere", "vanished"]
+)
+def test_listed_pods_that_are_not_in_the_namespace_are_looked_for_everywhere(name, suffices):
+    elsewhere = pod("b", "c", on="n1", phase="Running", started=True, metadata={"namespace": "web"})
+    target = claim("c", "n1/gpu-0", listed=(entry("a"), entry(name)))
+    snapshot = cluster_state(target, pods=(RUNNING, elsewhere)).snapshot
+    assert (focused(snapshot, snapshot.claims[0]) is not None) is suffices
+
+
 @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": "2026-11-20T11:59:00Z"}], ids=["unallocated", "going"])
 def test_no_focus_on_a_claim_that_waits_or_goes(metadata):
     devices = ("n1/gpu-0",) if metadata else ()
