@@ -157,6 +157,7 @@ class CdiSpecDirectory:
             return
         path = self.path(preparation.claim.uid)
         body = _encode(content)
+        self._marks.pop(preparation.claim.uid, None)  # until it is written: the old spec may have other edits
         try:
             written = write_atomically(path, body, mode=MODE, sync=False, steps=self._steps)
         except FileNotFoundError:

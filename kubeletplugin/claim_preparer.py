@@ -12,7 +12,7 @@ next call.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from dra.kube.clock import SYSTEM, Clock
@@ -29,7 +29,7 @@ from kubeletplugin.driver_node import DriverNode
 from kubeletplugin.inspection_steps import RECONCILE, RECOVER, InspectionBatch
 from kubeletplugin.prepare_steps import PREPARE, PrepareBatch
 from kubeletplugin.refused_claims import RefusedClaim, RefusedClaims
-from kubeletplugin.steps import Step, run_steps
+from kubeletplugin.steps import BatchT, Step, run_steps
 from kubeletplugin.unprepare_steps import UNPREPARE, UnprepareBatch
 
 LOCK_TIMEOUT: Final = 15.0
@@ -185,14 +185,21 @@ class ClaimPreparer:
 
     async def _prepare(self, requests: Mapping[Uid, PrepareRequest]) -> dict[Uid, PreparedClaim | PrepareError]:
         batch = PrepareBatch(node=self._node, prepared=await self._store.load(), requests=requests)
-        await run_steps(self._steps.prepare, batch)
+        await self._take_through(self._steps.prepare, batch)
         return batch.answers
 
     async def _unprepare(self, claims: Mapping[Uid, ClaimIdentity]) -> dict[Uid, PrepareError | None]:
         prepared = await self._store.load()
         batch = UnprepareBatch(node=self._node, prepared=prepared, claims=claims, answers=dict.fromkeys(claims))
-        await run_steps(self._steps.unprepare, batch)
+        await self._take_through(self._steps.unprepare, batch)
         return batch.answers
+
+    async def _take_through(self, steps: Sequence[Step[BatchT]], batch: BatchT) -> None:
+        try:
+            await run_steps(steps, batch)
+        except BaseException:  # no step expects it: no thread can be started, for example
+            self._store.distrust_memory()
+            raise
 
     async def _inspect(self, steps: tuple[Step[InspectionBatch], ...]) -> None:
         """Wait for the lock, then take all prepared claims through the steps, even if the caller is cancelled."""
@@ -204,7 +211,8 @@ class ClaimPreparer:
 
     async def _inspect_and_unlock(self, steps: tuple[Step[InspectionBatch], ...]) -> None:
         try:
-            await run_steps(steps, InspectionBatch(node=self._node, prepared=await self._store.load()))
+            batch = InspectionBatch(node=self._node, prepared=await self._store.load())
+            await self._take_through(steps, batch)
         finally:
             self._lock.release()
 

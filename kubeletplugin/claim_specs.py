@@ -4,6 +4,7 @@ A container that restarts gets what the spec says, without a call to this plugin
 are gone is withdrawn: the container then fails to start, and gets no other device.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -29,11 +30,18 @@ class ClaimSpecs:
                 self._cdi.write(preparation)
                 answers[preparation.claim.uid] = preparation
             except OSError as error:
+                self._remove_outdated(preparation)
                 answers[preparation.claim.uid] = PrepareError(
                     f"{preparation.claim}: its CDI spec cannot be written to {self._cdi.folder}: {error.strerror}; "
                     "its devices stay allocated, and the kubelet retries"
                 )
         return answers
+
+    def _remove_outdated(self, preparation: PreparedClaim) -> None:
+        """Remove a spec that cannot be replaced, unless its edits are those of now: a full disk can still remove."""
+        with contextlib.suppress(OSError):
+            if not self._cdi.is_intact(preparation):
+                self._cdi.remove(preparation.claim.uid)
 
     def remove(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, PrepareError | None]:
         """Remove the specs of claims; return None, or the reason of a failure, for each."""

@@ -26,6 +26,8 @@ class ClaimStore:
         self._cdi = cdi
         self._folder = folder
         self._prepared: PreparedClaims | None = None
+        self._trusted = True
+        """Whether memory and checkpoint agree, unless another process has written the checkpoint."""
         self._released = asyncio.Event()
 
     @property
@@ -42,6 +44,10 @@ class ClaimStore:
         """Write the checkpoint; blocks, and raises CheckpointError."""
         self._checkpoint.write(claims)
 
+    def distrust_memory(self) -> None:
+        """Have the next `load` read the checkpoint: a call ended in the middle, and its claims may not be recorded."""
+        self._trusted = False
+
     def announce_release(self) -> None:
         """Wake the calls that wait for `released`."""
         self._released.set()
@@ -53,16 +59,17 @@ class ClaimStore:
         A checkpoint that was removed is written again from memory: containers still use its devices. Raises
         CheckpointError.
         """
-        if self._prepared is not None and not self._checkpoint.changed:
+        if self._prepared is not None and self._trusted and not self._checkpoint.changed:
             return self._prepared
-        if self.claims and self._checkpoint.missing:
+        if self.claims and self._checkpoint.changed and self._checkpoint.missing:
             log.error("checkpoint %s: was removed; writing it again from memory", self._checkpoint.path)
             await asyncio.to_thread(self._checkpoint.write, self.claims)
         if self._prepared is None:
             await asyncio.to_thread(self._check_not_lost)
-        if self._prepared is None or self._checkpoint.changed:
+        if self._prepared is None or not self._trusted or self._checkpoint.changed:
             preparations = await asyncio.to_thread(self._checkpoint.read)
-            self._log_released_elsewhere(preparations)
+            if self._trusted:
+                self._log_released_elsewhere(preparations)
             try:
                 self._prepared = PreparedClaims(preparations)
             except DoubleAllocationError as error:
@@ -71,6 +78,7 @@ class ClaimStore:
                     "No claim is prepared or unprepared until you resolve this: stop the plugin, delete the pods of "
                     f"both claims on this node, mv {self._checkpoint.previous} {self._checkpoint.path}"
                 ) from error
+            self._trusted = True
         return self._prepared
 
     def _log_released_elsewhere(self, preparations: Iterable[PreparedClaim]) -> None:

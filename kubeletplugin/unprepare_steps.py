@@ -5,6 +5,7 @@ kubelet's call needs nothing but the checkpoint, so that pods end while the API 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -42,7 +43,10 @@ def remove_specs(batch: UnprepareBatch) -> Failures:
 
 async def restore_specs(batch: UnprepareBatch, failed: Collection[Uid]) -> None:
     """Write the CDI specs of claims that stay prepared, and are possibly in use."""
-    usable, _ = batch.node.recheck_all(p for p in batch.prepared.all if p.claim.uid in failed)
+    prepared = batch.prepared
+    with contextlib.suppress(CheckpointError):  # in doubt they are prepared
+        prepared = await batch.node.store.load()  # not those whose record is gone, and only the sync has failed
+    usable, _ = batch.node.recheck_all(p for p in prepared.all if p.claim.uid in failed)
     await asyncio.to_thread(batch.node.specs.write, usable)
 
 

@@ -252,6 +252,60 @@ async def test_an_unprepare_that_cannot_be_recorded_brings_back_no_spec_of_what_
     assert (variables(node, a), variables(node, b)) == (["AT=/dev/new"], None)
 
 
+async def test_an_unprepare_whose_record_is_replaced_and_not_synced_brings_back_no_spec(node):
+    def fail(step):
+        if armed and step == "checkpoint replaced":
+            raise OSError(5, "Input/output error")
+
+    armed = []
+    a = node.claims.allocate("a", "gpu-0")
+    plugin = node.instance(behind_step=fail)
+    await plugin.prepare([a])
+    armed.append(True)
+    assert "Input/output error" in str(await one(plugin.unprepare, a))
+    assert (set(node.remembered), node.cdi.uids()) == (set(), set())
+    armed.clear()
+    assert await one(plugin.unprepare, a) is None
+
+
+async def test_changed_edits_that_cannot_be_written_leave_no_old_ones_and_are_written_later(node):
+    def full(step):
+        if armed and step == "cdi drafted":
+            raise OSError(28, "No space left on device")
+
+    armed = []
+    driver = Changing(path="/dev/old")
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
+    plugin = node.instance(driver=driver, behind_step=full)
+    await plugin.prepare([a, b])
+    await plugin.reconcile()
+    armed.append(True)
+    assert "No space left" in str(await one(plugin.prepare, b))
+    assert variables(node, b) == ["AT=/dev/old"]  # which is what it has now
+    driver.path = "/dev/new"
+    await plugin.reconcile()
+    assert variables(node, a) is None
+    armed.clear()
+    await plugin.reconcile()
+    assert variables(node, a) == variables(node, b) == ["AT=/dev/new"]
+
+
+@pytest.mark.parametrize("recorded", [pytest.param(True, id="others-recorded"), pytest.param(False, id="none-yet")])
+async def test_a_claim_is_recorded_though_a_call_before_ended_with_an_unexpected_error(node, monkeypatch, recorded):
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-0")
+    plugin = node.instance()
+    await plugin.recover()
+    if recorded:
+        await plugin.prepare([node.claims.allocate("other", "gpu-9")])
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr("kubeletplugin.steps.asyncio.to_thread", Mock(side_effect=RuntimeError("can't start thread")))
+        with pytest.raises(RuntimeError, match="can't start thread"):
+            await plugin.prepare([a])
+    assert not isinstance(await one(plugin.prepare, a), PrepareError)
+    assert a.uid in node.remembered
+    assert isinstance(await one(node.instance().prepare, b), PrepareError)
+
+
 async def test_one_bad_claim_never_fails_the_others(node, driver, caplog):
     plugin = node.instance(driver=driver)
     names = ["good", "gone", "refused", "broken", "taken", "fine"]

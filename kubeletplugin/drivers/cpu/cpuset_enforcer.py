@@ -81,6 +81,8 @@ class CpusetEnforcer:
         self._reconciled_at = float("-inf")
         self._written_at = float("-inf")
         self._is_reconciled = False
+        self._reconciled_demand: CpusetDemand | None = None
+        """The demand of the last reconciliation: another instance may have written the present one, and died."""
         self._conflicts = CpusetConflicts()
         self._offline_cpus = OfflineCpuTracker(store.lost_cpus())
         self._logged_error = ""
@@ -118,7 +120,7 @@ class CpusetEnforcer:
             changed = before != demand
             self._find_anew |= changed
             await asyncio.to_thread(self._store_demand, demand, changed=changed)
-            if changed or not self._is_reconciled or time.monotonic() - self._reconciled_at > self._interval:
+            if changed or self._is_due(demand):
                 await self._reconcile_until_done()
         self._ensure_watch_task()
 
@@ -132,9 +134,10 @@ class CpusetEnforcer:
                 await self._yield_cgroups()
                 return
             self._yielded = False
-            if await asyncio.to_thread(self._store.demand) is None:
+            demand = await asyncio.to_thread(self._store.demand)
+            if demand is None:
                 return
-            if not self._is_reconciled or time.monotonic() - self._reconciled_at > self._interval:
+            if self._is_due(demand):
                 await self._reconcile_until_done()
         self._ensure_watch_task()
 
@@ -187,6 +190,10 @@ class CpusetEnforcer:
         self._unwatch()
         self._is_reconciled = False
         self._unclear = ()
+
+    def _is_due(self, demand: CpusetDemand) -> bool:
+        met = self._is_reconciled and self._reconciled_demand == demand
+        return not met or time.monotonic() - self._reconciled_at > self._interval
 
     def _is_quiet(self) -> bool:
         return self._is_reconciled and time.monotonic() - self._written_at > QUIET_PERIOD
@@ -257,6 +264,7 @@ class CpusetEnforcer:
         )
         self._reconciled_at = time.monotonic()
         self._is_reconciled = not result.again
+        self._reconciled_demand = result.demand
         self._unclear = result.unclear
         self._interval = (
             MIN_RESYNC_INTERVAL if self._polling_only else max(MIN_RESYNC_INTERVAL, result.cost / IDLE_CPU_SHARE)

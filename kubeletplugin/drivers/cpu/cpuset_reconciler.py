@@ -41,6 +41,8 @@ class ReconcileResult(Struct, frozen=True):
     """Owner records that do not tell whose they are: these containers run on the shared pool."""
     late: bool = False
     """Whether a container got an owner record during the reconciliation."""
+    demand: CpusetDemand | None = None
+    """The demand to which the cgroups were brought."""
     cost: float = 0.0
     """CPU seconds of the reconciliation."""
 
@@ -69,7 +71,7 @@ def reconcile(
     owners = store.owners()
     tree = hierarchy.read(entered)
     if not tree:
-        return ReconcileResult(cost=time.thread_time() - started)
+        return ReconcileResult(demand=demand, cost=time.thread_time() - started)
     if hierarchy.version is CgroupVersion.V1:
         tracker = offline_cpus or OfflineCpuTracker()
         tree = _restore_online_cpus(hierarchy, demand, tree, tracker)
@@ -103,6 +105,7 @@ def reconcile(
         refused=refused,
         unclear=tuple(unclear.values()),
         late=late,
+        demand=demand,
         cost=time.thread_time() - started,
     )
 

@@ -196,6 +196,7 @@ class CpusetStore:
         """Save the claims whose containers must not start, each with the reason; raises OSError."""
         if refusals == self._refusals:
             return
+        self._refusals = None  # until all are saved: after a failure nobody knows which are
         for name in set(_list_names(self._refused)) - refusals.keys():
             (self._refused / name).unlink(missing_ok=True)
         for uid, reason in refusals.items():

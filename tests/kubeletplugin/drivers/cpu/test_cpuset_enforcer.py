@@ -4,14 +4,16 @@ import asyncio
 import errno
 import shutil
 import time
+from unittest.mock import Mock
 
 import pytest
 
 from dra.engine.cpus.cpusets import parse
+from dra.model.meta import Uid
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import CgroupHierarchy, find_hierarchy
 from kubeletplugin.contract import PrepareError
-from kubeletplugin.drivers.cpu import cpuset_enforcer
+from kubeletplugin.drivers.cpu import cpuset_enforcer, cpuset_store
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_reconciler import ReconcileResult, reconcile
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
@@ -256,6 +258,28 @@ async def test_the_older_of_two_plugins_does_not_undo_what_the_newer_one_has_pre
     await newer.close()
     node.write("besteffort/pod2/other", "0-7")
     await becomes(lambda: node.cpus("besteffort/pod2/other"), "0-1,4-5,7")
+
+
+@BOTH
+async def test_a_demand_that_another_plugin_wrote_before_it_died_is_met_before_the_answer(node, monkeypatch):
+    monkeypatch.setattr(cpuset_enforcer, "MIN_RESYNC_INTERVAL", 3600.0)
+    later = CpusetDemand(requests={MINE: parse("2-3"), cpu_owner_name("uid-2", "one"): parse("6")})
+    survivor = node.enforcement()
+    await survivor.demand(CpusetDemand(requests={MINE: parse("2-3")}))
+    CpusetStore(node.folder).put_demand(later)  # and the other one died
+    await survivor.demand(later)
+    assert node.cpus("besteffort/pod2/other") == "0-1,4-5,7"
+
+
+def test_a_refusal_that_a_full_disk_kept_from_being_saved_is_saved_later(tmp_path, monkeypatch):
+    store = CpusetStore(tmp_path)
+    store.put_refusals({Uid("uid-1"): "moved"})
+    with monkeypatch.context() as full:
+        full.setattr(cpuset_store, "write_atomically", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+        with pytest.raises(OSError, match="No space left"):
+            store.put_refusals({Uid("uid-2"): "moved"})
+    store.put_refusals({Uid("uid-1"): "moved"})
+    assert [path.name for path in (tmp_path / "refused").iterdir()] == ["uid-1"]
 
 
 @BOTH
