@@ -23,6 +23,7 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.colocation.batch_pod import BatchPod, batch_pod
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.kube_scheduler.host_ports import pod_host_ports
 from dra.engine.kube_scheduler.node_info import NodeInfo
 from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.pod_reports.cards import CardIndex
@@ -194,7 +195,7 @@ class ClusterState:
 
     @cached_property
     def node_infos(self) -> dict[str, NodeInfo]:
-        """The nodes with the resources that their pods use."""
+        """The nodes with the resources and host ports that their pods use."""
         infos: dict[str, NodeInfo] = {}
         for name, node in self.nodes.items():
             infos[name] = NodeInfo(name)
@@ -202,7 +203,8 @@ class ClusterState:
         for pod in self.snapshot.pods:
             info = infos.get(pod.spec.node_name)
             if info is not None and not pod.terminal:
-                info.add(pod.metadata.uid, pod_requests(pod, release=self.inventory.release))
+                requested = pod_requests(pod, release=self.inventory.release)
+                info.add(pod.metadata.uid, requested, host_ports=pod_host_ports(pod))
         return infos
 
     @cached_property

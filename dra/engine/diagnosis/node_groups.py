@@ -18,6 +18,7 @@ from dra.engine.allocator.claims_to_allocate import RequestData
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice, PoolState
 from dra.engine.allocator.search import PickedDevice, Solution
 from dra.engine.allocator.shared_counters import blocking_devices
+from dra.engine.claims.reasons import list_names
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import (
     UnaccountableError,
@@ -56,6 +57,7 @@ class Obstacle(StrEnum):
     CORDONED = "cordoned"
     TAINTED = "tainted"
     SELECTOR = "selector"  # the pod's node selector or affinity
+    PORTS = "ports"  # host ports that pods on the node use
     ROOM = "room"  # CPUs, memory, number of pods
     ELSEWHERE = "elsewhere"  # a claim of the pod is allocated, and not here
     DEVICES = "devices"
@@ -169,7 +171,9 @@ def _node_obstacles(info: NodeInfo, demand: PodRequests, placed: Sequence[Resour
             )
     if unresolvable_reason(replace(info, taints=()), demand) is not None:
         yield ObstacleDetail(obstacle=Obstacle.SELECTOR, detail=_missing_labels(info, demand))
-    if insufficient_resources(info, demand):
+    if taken := [str(port) for port in sorted(demand.host_ports) if info.uses_one_of(frozenset({port}))]:
+        yield ObstacleDetail(obstacle=Obstacle.PORTS, detail=list_names(taken))
+    if insufficient_resources(replace(info, host_ports={}), demand):
         yield ObstacleDetail(obstacle=Obstacle.ROOM, detail="; ".join(_resource_shortages(info, demand)))
     for claim in placed:
         allocation = claim.status.allocation

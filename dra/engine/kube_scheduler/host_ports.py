@@ -23,6 +23,10 @@ class HostPort(Struct, frozen=True, order=True):
     protocol: str = TCP
     address: str = BIND_ALL_HOST_IP
 
+    def __str__(self) -> str:
+        at = "" if self.address == BIND_ALL_HOST_IP else f" of {self.address}"
+        return f"{self.number}/{self.protocol}{at}"
+
 
 HostPorts: TypeAlias = frozenset[HostPort]
 NO_HOST_PORTS: Final[HostPorts] = frozenset()

@@ -107,6 +107,10 @@ class NodeInfo:
         """Return what no pod takes of a resource; negative on an overcommitted node."""
         return self.capacity.get(resource, 0) - self.requested.get(resource, 0)
 
+    def uses_one_of(self, wanted: HostPorts, *, without: AbstractSet[Uid] = NO_PODS) -> bool:
+        """Report whether pods on the node use one of some host ports; the pods of ``without`` do not count."""
+        return any(have_conflict(wanted, self.host_ports[uid]) for uid in self.host_ports.keys() - without)
+
     def observe(self, host: SchedulerNode) -> bool:
         """Record the node; return whether the change may matter to a pod: heartbeats do not."""
         labels = host.metadata.labels or {}
@@ -182,8 +186,7 @@ def insufficient_resources(info: NodeInfo, demand: PodRequests, *, without: Abst
 
     If a host port is taken, that alone is returned, as by kube-scheduler.
     """
-    wanted = demand.host_ports
-    if wanted and any(have_conflict(wanted, info.host_ports[uid]) for uid in info.host_ports.keys() - without):
+    if demand.host_ports and info.uses_one_of(demand.host_ports, without=without):
         return [HOST_PORTS_TAKEN]
     requested = info.requested
     for uid in info.pods.keys() & without:

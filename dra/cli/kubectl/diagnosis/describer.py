@@ -353,21 +353,22 @@ def _reserved_for_text(facts: ClaimDiagnosis | None) -> str:
     return f" ({whose}until {release_condition(facts)})" if facts.holds else " (kept by nothing)"
 
 
+_OBSTACLE_TEXTS: Final = {
+    Obstacle.CORDONED: "cordoned",
+    Obstacle.TAINTED: "taint {detail} is not tolerated",
+    Obstacle.PORTS: "a pod there uses host port {detail}",
+    Obstacle.ROOM: "insufficient resources: {detail}",
+    Obstacle.ELSEWHERE: "claim {detail} is allocated elsewhere",
+}
+
+
 def _obstacle_text(barrier: ObstacleDetail) -> str:
-    match barrier.obstacle:
-        case Obstacle.CORDONED:
-            return "cordoned"
-        case Obstacle.TAINTED:
-            return f"taint {barrier.detail} is not tolerated"
-        case Obstacle.SELECTOR:
-            return f"no label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
-        case Obstacle.ROOM:
-            return f"insufficient resources: {barrier.detail}"
-        case Obstacle.ELSEWHERE:
-            return f"claim {barrier.detail} is allocated elsewhere"
-        case _:
-            counted = ", ".join(_device_counts_text(counts) for counts in barrier.devices)
-            return counted + (f" ({barrier.detail})" if barrier.detail else "")
+    if barrier.obstacle is Obstacle.SELECTOR:
+        return f"no label {barrier.detail}" if barrier.detail else "excluded by the pod's affinity"
+    if barrier.obstacle is Obstacle.DEVICES:
+        counted = ", ".join(_device_counts_text(counts) for counts in barrier.devices)
+        return counted + (f" ({barrier.detail})" if barrier.detail else "")
+    return _OBSTACLE_TEXTS[barrier.obstacle].format(detail=barrier.detail)
 
 
 def _device_counts_text(devices: RequestDeviceCounts) -> str:

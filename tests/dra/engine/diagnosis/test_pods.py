@@ -291,6 +291,33 @@ def test_nodes_are_told_in_groups(facts, groups, way):
     assert facts.advice.way is way
 
 
+def with_ports(*ports):
+    """Containers with host ports: (number, protocol, IP of the host)."""
+    written = [
+        {"containerPort": 80, "hostPort": number, "protocol": protocol, "hostIP": address}
+        for number, protocol, address in ports
+    ]
+    return {"containers": [{"name": "main", "ports": written}]}
+
+
+@for_each_case(
+    [
+        pytest.param((8080, "TCP", ""), "8080/TCP", id="taken"),
+        pytest.param((8080, "TCP", "10.0.0.1"), "8080/TCP of 10.0.0.1", id="taken-at-all-addresses"),
+        pytest.param((8080, "UDP", ""), None, id="another-protocol"),
+        pytest.param((8081, "TCP", ""), None, id="another-port"),
+    ]
+)
+def test_a_node_whose_host_port_a_pod_uses_is_told(port, detail):
+    user = pod("web", on="n1", phase="Running", **with_ports((8080, "TCP", "")))
+    ended = pod("old", on="n2", phase="Succeeded", **with_ports((8080, "TCP", "")))
+    nodes = [node("n1"), node("n2")]
+    facts = told(claim("c"), spec=with_ports((9000, "TCP", ""), port), more=(user, ended), nodes=nodes)
+    barriers = [(barrier.obstacle, barrier.detail) for group in facts.groups for barrier in group.barriers]
+    assert barriers == ([(Obstacle.PORTS, detail)] if detail else [])
+    assert sum(group.count for group in facts.groups if not group.barriers) == (1 if detail else 2)
+
+
 def test_devices_with_binding_conditions_can_be_had():
     slice_ = offer("n1", devices=0)
     slice_["spec"]["devices"] = [
