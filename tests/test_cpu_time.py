@@ -61,6 +61,7 @@ def test_a_process_hands_over_what_it_and_its_children_have_used(monkeypatch):
 
 
 def test_processes_that_tell_their_use_are_not_counted_as_children_too(monkeypatch):
+    monkeypatch.delenv(cpu_time.BUDGET, raising=False)
     used = SimpleNamespace(user=1.0, system=1.0, children_user=500.0, children_system=50.0)
     monkeypatch.setattr(cpu_time.os, "times", lambda: used)
     alone, beside = main_process(), main_process((300, 200, 280), (250, 150, 270))
