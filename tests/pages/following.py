@@ -21,7 +21,7 @@ WITHIN = 20.0
 """Seconds for what a page shows to become true."""
 
 READS = re.compile(
-    r"kubectl (get|describe|events|dra (explain|why|audit|get|tree|usage|reservations|simulate|deschedule))\b"
+    r"kubectl (get|describe|events|wait|dra (wait|explain|why|audit|get|tree|usage|reservations|simulate|deschedule))\b"
 )
 MAY_COMPLAIN = re.compile(r"kubectl dra (explain|why|audit|simulate|deschedule|downgrade|colocation why)\b[^|]*")
 """Exit code 1 is an answer of theirs."""
