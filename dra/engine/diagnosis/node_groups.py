@@ -29,6 +29,7 @@ from dra.engine.devices.node_allocatable import (
 from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pools import pool_fault
+from dra.engine.kube_scheduler import node_resources
 from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
@@ -173,8 +174,8 @@ def _node_obstacles(info: NodeInfo, demand: PodRequests, placed: Sequence[Resour
         yield ObstacleDetail(obstacle=Obstacle.SELECTOR, detail=_missing_labels(info, demand))
     if taken := [str(port) for port in sorted(demand.host_ports) if info.uses_one_of(frozenset({port}))]:
         yield ObstacleDetail(obstacle=Obstacle.PORTS, detail=list_names(taken))
-    if insufficient_resources(replace(info, host_ports={}), demand):
-        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail="; ".join(_resource_shortages(info, demand)))
+    if short := "; ".join(_resource_shortages(info, demand)):
+        yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=short)
     for claim in placed:
         allocation = claim.status.allocation
         selector = allocation.node_selector if allocation is not None else None
@@ -194,16 +195,13 @@ def _missing_labels(info: NodeInfo, demand: PodRequests) -> str:
 
 
 def _resource_shortages(info: NodeInfo, demand: PodRequests) -> Iterator[str]:
-    for resource, amount in demand.amounts.items():
-        there, free = info.capacity.get(resource, 0), info.free(resource)
-        if amount > free:
-            asked, left, whole = (format_amount(resource, number) for number in (amount, max(free, 0), there))
-            kept = (
-                f"; the node keeps {format_amount(resource, info.reserved[resource])}"
-                if resource in info.reserved
-                else ""
-            )
-            yield f"{resource}: {asked} requested, {left} of {whole} free{kept}"
+    for short in node_resources.shortages(demand.amounts, capacity=info.capacity, requested=info.requested):
+        resource, free = short.resource, max(short.capacity - short.used, 0)
+        asked, left, whole = (format_amount(resource, amount) for amount in (short.requested, free, short.capacity))
+        kept = (
+            f"; the node keeps {format_amount(resource, info.reserved[resource])}" if resource in info.reserved else ""
+        )
+        yield f"{resource}: {asked} requested, {left} of {whole} free{kept}"
 
 
 def format_amount(resource: str, amount: int) -> str:
