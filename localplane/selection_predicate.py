@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dra.model.label_selectors import Labels
-from localplane.kinds.kind import Kind
+from localplane.kinds.kind import Kind, Strategy
 from localplane.objects import decode
 from localplane.routes import Route
 from localplane.selectors import Selector, parse_selectors
@@ -32,7 +32,11 @@ _labels_decoder: Final = msgspec.json.Decoder(_LabeledObject)
 
 
 class AttributeCache:
-    """A cache of labels and fields, by revision and bytes: restoring a snapshot may reuse a revision."""
+    """A cache of labels and fields, by revision and bytes: restoring a snapshot may reuse a revision.
+
+    Fields are cached by strategy, too: both groups of Events name the fields of one stored object differently, and an
+    update of a CustomResourceDefinition may name others.
+    """
 
     def __init__(self) -> None:
         self._labels = _RevisionCache()
@@ -48,26 +52,26 @@ class AttributeCache:
 
     def fields(self, kind: Kind, stored: StoredObject) -> Labels:
         """Return the fields of an object that field selectors support."""
-        fields = self._fields.get(stored)
+        fields = self._fields.get(stored, kind.strategy)
         if fields is None:
             names = {"metadata.name": stored.key.name, "metadata.namespace": stored.key.namespace}
             fields = names | dict(kind.strategy.selectable_fields(decode(stored.raw)))
-            self._fields.put(stored, fields)
+            self._fields.put(stored, fields, kind.strategy)
         return fields
 
 
 class _RevisionCache:
-    """A bounded cache of labels or fields by revision."""
+    """A bounded cache of labels or fields by revision, and by the strategy that named them."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
+        self._entries: OrderedDict[tuple[int, Strategy | None], tuple[bytes, Labels]] = OrderedDict()
 
-    def get(self, stored: StoredObject) -> Labels | None:
-        raw, labels = self._entries.get(stored.revision, (b"", None))
+    def get(self, stored: StoredObject, strategy: Strategy | None = None) -> Labels | None:
+        raw, labels = self._entries.get((stored.revision, strategy), (b"", None))
         return labels if raw is stored.raw else None
 
-    def put(self, stored: StoredObject, value: Labels) -> None:
-        self._entries[stored.revision] = (stored.raw, value)
+    def put(self, stored: StoredObject, value: Labels, strategy: Strategy | None = None) -> None:
+        self._entries[stored.revision, strategy] = (stored.raw, value)
         if len(self._entries) > _ATTRIBUTE_CACHE_SIZE:
             self._entries.popitem(last=False)
 

@@ -156,3 +156,12 @@ async def test_deleting_a_collection_deletes_what_is_selected_and_shows_it(api):
 
     assert (names(listed), listed["kind"]) == (["a", "c", "e"], "ConfigMapList")
     assert names(await api.ok("GET", MAPS)) == ["b", "d"]
+
+
+async def test_an_event_is_selected_by_the_names_of_either_group_in_turn(api):
+    pod = {"kind": "Pod", "namespace": "default", "name": "p"}
+    await api.ok("POST", "/api/v1/namespaces/default/events", {"metadata": {"name": "e"}, "involvedObject": pod})
+    for _ in range(2):
+        for group, field in (("api/v1", "involvedObject"), ("apis/events.k8s.io/v1", "regarding")):
+            listed = await api.ok("GET", f"/{group}/namespaces/default/events", fieldSelector=f"{field}.name=p")
+            assert names(listed) == ["e"]
