@@ -12,6 +12,8 @@ next call.
 
 import asyncio
 import contextlib
+import importlib
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -45,6 +47,10 @@ A pod that is deleted without a grace period is gone from the API while its cont
 before the last one is unprepared, usually within a second or two. The kubelet would retry only after ten seconds.
 Together with the lock and the reads, this is below the kubelet's timeout of 45 s.
 """
+
+_PARAMETER_MODELS: Final = "dra.api.parameters.opaque"
+"""The module with which drivers decode parameters. With pydantic it has 8 MiB and takes half a second, so it is loaded
+for the first claim with parameters, and before the lock is taken, for which other claims wait."""
 
 
 class ClaimSource(Protocol):
@@ -137,6 +143,8 @@ class ClaimPreparer:
                 answers[uid] = read
             else:
                 requests[uid] = read
+        if _PARAMETER_MODELS not in sys.modules and any(request.configuration for request in requests.values()):
+            await asyncio.to_thread(importlib.import_module, _PARAMETER_MODELS)
         try:
             if requests:
                 answers |= await self._prepare_batcher.submit(requests)

@@ -8,7 +8,6 @@ from typing import Protocol
 import msgspec
 
 from kubeletplugin.contract import (
-    ClaimIdentity,
     PreparedClaim,
     PrepareError,
     PrepareRequest,
@@ -53,11 +52,12 @@ class DriverCalls:
     async def refresh(self) -> None:
         """Let the driver look at its devices again; raises PrepareError if it cannot tell what they are."""
         if self._refreshable is not None:
-            await self._refreshable.refresh()
+            with self._errors_refused():
+                await self._refreshable.refresh()
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return a claim as the driver prepares it, with exactly the allocated devices; raises PrepareError."""
-        with self._errors_refused(request.claim):
+        with self._errors_refused(f"{request.claim}: "):
             prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
             _verify_complete(prepared, request)
         return prepared
@@ -69,7 +69,7 @@ class DriverCalls:
         """
         if self._recheckable is None:
             return known
-        with self._errors_refused(known.claim):
+        with self._errors_refused(f"{known.claim}: "):
             now = self._recheckable.recheck(known)
             if now == known:  # nearly always, and a GPU's edits have hundreds of mounts
                 return known
@@ -80,24 +80,19 @@ class DriverCalls:
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Let the driver bring the node to the state that all these prepared claims need; raises PrepareError."""
-        try:
+        with self._errors_refused():
             await self._driver.enforce(preparations)
-        except PrepareError:
-            raise
-        except Exception as error:
-            log.exception("driver %s: enforcing failed", self.name)
-            raise PrepareError(f"driver {self.name} failed: {error!r}; see the plugin's log") from error
 
     @contextlib.contextmanager
-    def _errors_refused(self, claim: ClaimIdentity) -> Iterator[None]:
-        """Raise a driver's unexpected error as PrepareError."""
+    def _errors_refused(self, subject: str = "") -> Iterator[None]:
+        """Raise a driver's unexpected error as PrepareError, whose text begins with ``subject``."""
         try:
             yield
         except PrepareError:
             raise
         except Exception as error:
-            log.exception("%s: driver %s failed", claim, self.name)
-            raise PrepareError(f"{claim}: driver {self.name} failed: {error!r}; see the plugin's log") from error
+            log.exception("%sdriver %s failed", subject, self.name)
+            raise PrepareError(f"{subject}driver {self.name} failed: {error!r}; see the plugin's log") from error
 
 
 def verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> None:

@@ -280,6 +280,22 @@ class PageIngress(ChartSection):
     tls: PageIngressTls = PageIngressTls()
 
 
+class PrometheusCa(ChartSection):
+    """The CA of the Prometheus, in a ConfigMap of the release's namespace."""
+
+    config_map: Annotated[str, Field(max_length=253)] = ""
+    """Empty: the system's CAs."""
+    key: Annotated[str, Field(min_length=1)] = "ca.crt"
+
+
+class PrometheusToken(ChartSection):
+    """The bearer token for the Prometheus, in a Secret of the release's namespace."""
+
+    secret: Annotated[str, Field(max_length=253)] = ""
+    """Empty: no token is sent."""
+    key: Annotated[str, Field(min_length=1)] = "token"
+
+
 class PagePrometheus(ChartSection):
     """The Prometheus from which the view Idle has its history."""
 
@@ -287,6 +303,8 @@ class PagePrometheus(ChartSection):
     """The Prometheus that scrapes the controller, without credentials; empty: what the page has seen itself."""
     labels: Labels = {}
     """Labels of this cluster's series, where the Prometheus has several clusters."""
+    ca: PrometheusCa = PrometheusCa()
+    token: PrometheusToken = PrometheusToken()
 
 
 class Page(ChartSection):

@@ -24,11 +24,17 @@ class PagePrometheus(ConfigurationSection):
     labels: dict[str, str] = {}
     """Labels of this cluster's series, where the Prometheus has several clusters."""
 
+    ca: str | None = None
+    """PEM file with the CA of an `https://` address, which is re-read when it changes; null: the system's CAs."""
+
+    token_file: str | None = None
+    """File with a bearer token, which is re-read for each query, and sent over `https://` alone."""
+
     @field_validator("url")
     @classmethod
     def _has_no_credentials(cls, url: str) -> str:
         if "@" in url:
-            raise ValueError("credentials do not belong here: name a Prometheus that answers the page without them")
+            raise ValueError("credentials do not belong here: put a bearer token into a file, and name it as tokenFile")
         return url
 
 
@@ -51,8 +57,9 @@ class PageConfiguration(ConfigurationSection):
     allowed. Requests under other names are refused; `localhost`, `127.0.0.1` and `[::1]` are always allowed."""
 
     prometheus: PagePrometheus | None = None
-    """The history of the view Idle: `url` of the Prometheus that scrapes the controller, without credentials, and
-    `labels` of this cluster's series if it has several clusters. Null: what this process has seen since its start."""
+    """The history of the view Idle: `url` of the Prometheus that scrapes the controller, `ca` and `tokenFile` if it
+    wants TLS and a token, and `labels` of this cluster's series if it has several clusters. Null: what this process has
+    seen since its start."""
 
     lease_namespace: str = "dra-reserve"
     """Namespace of the Leases of controller and descheduler."""

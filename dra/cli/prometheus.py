@@ -1,7 +1,7 @@
 """Asks a Prometheus for the history of devices, by its HTTP API.
 
 A Prometheus is another server than the API server: it gets no credentials of a kubeconfig or service account, only
-those of its own URL, and no redirect is followed.
+those of its own URL or token file, and no redirect is followed.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import base64
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -19,7 +20,7 @@ from dra.engine.device_usage.history import GroupHistory, Query, Sample, parse_n
 from dra.engine.device_usage.over_time import UseOverTime, shown_groups, tabulate
 from dra.engine.device_usage.promql import split_names
 from dra.engine.device_usage.timelines import Series, Span, TimelineQuery, read_timelines, timeline_queries
-from dra.kube.credentials import RestConfig, StaticCredentials
+from dra.kube.credentials import Credentials, FileCredentials
 from dra.kube.errors import ApiError, ResponseTooLarge
 from dra.kube.http import HttpTransport
 from dra.kube.transport import Request, Response, Transport
@@ -62,7 +63,7 @@ class _Answer(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PrometheusAddress:
-    """The address of a Prometheus."""
+    """The address of a Prometheus, with the credentials that it gets."""
 
     origin: str
     """Scheme, host and port."""
@@ -70,11 +71,14 @@ class PrometheusAddress:
     path: str
     """The prefix of all paths; empty if there is none."""
 
-    authorization: str | None = field(default=None, repr=False)
+    credentials: Credentials = field(repr=False)
 
     @classmethod
-    def parse(cls, url: str) -> "PrometheusAddress":
-        """Return the address in a URL, whose user and password become a header; raise PrometheusError."""
+    def parse(cls, url: str, *, ca: Path | None = None, token_file: Path | None = None) -> "PrometheusAddress":
+        """Return the address in a URL, whose user and password become a header; raise PrometheusError.
+
+        ``ca`` and ``token_file``: see `FileCredentials`.
+        """
         try:
             parts = urlsplit(url)
             port = "" if parts.port is None else f":{parts.port}"
@@ -84,12 +88,16 @@ class PrometheusAddress:
             raise PrometheusError(
                 "Prometheus: the URL is not of the form http://HOST:PORT or https://HOST/PATH, without ? and #"
             )
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        origin, path = f"{parts.scheme}://{host}{port}", parts.path.rstrip("/")
         authorization = None
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        return cls(f"{parts.scheme}://{host}{port}", parts.path.rstrip("/"), authorization)
+        try:
+            return cls(origin, path, FileCredentials(origin, ca=ca, token_file=token_file, authorization=authorization))
+        except ValueError as error:
+            raise PrometheusError(f"Prometheus {origin}{path}: {error}") from error
 
     def __str__(self) -> str:
         return f"Prometheus {self.origin}{self.path}"
@@ -159,7 +167,7 @@ class _Connection:
 
 @asynccontextmanager
 async def _connect(address: PrometheusAddress) -> AsyncIterator[_Connection]:
-    transport = HttpTransport(StaticCredentials(RestConfig(address.origin, address.authorization)))
+    transport = HttpTransport(address.credentials)
     try:
         yield _Connection(address, transport, asyncio.Semaphore(QUERIES_AT_ONCE))
     finally:
@@ -229,7 +237,7 @@ def _advice(response: Response) -> str:
     if response.status in _REDIRECTS:
         return f"it redirects to {_line(response.headers.get('location', ''))}; name that address"
     if response.status in {401, 403}:
-        return "it wants credentials: name it as https://USER:PASSWORD@HOST"
+        return "it wants other credentials: name it as https://USER:PASSWORD@HOST, or a file with a token"
     return "this is no answer of Prometheus' HTTP API; is the path right?"
 
 

@@ -12,13 +12,16 @@ only logs a failing exec plugin, after which requests would be sent without any 
 import asyncio
 import contextlib
 import hashlib
+import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from dra.kube import kubeconfigs
 from dra.kube.clock import SYSTEM, Clock
@@ -30,6 +33,8 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 REREAD_AFTER: Final = 60.0
 """Seconds for which a token read from a file is used; the kubelet replaces the token long before it expires."""
+
+_TOKEN: Final = re.compile("[!-~]+")
 
 EXPIRY_MARGIN: Final = timedelta(seconds=60)
 """Time before expiry at which the token of an exec plugin is replaced."""
@@ -68,6 +73,54 @@ class StaticCredentials:
     async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:  # noqa: ARG002 - there is no other
         """Return the fixed RestConfig."""
         return self.value
+
+
+class FileCredentials:
+    """The CA and the bearer token of a server that is no API server; its files are read again for each request.
+
+    So a rotated token or CA needs no restart. A token is never sent over a connection without TLS, except to loopback.
+    """
+
+    def __init__(
+        self, host: str, *, ca: Path | None = None, token_file: Path | None = None, authorization: str | None = None
+    ) -> None:
+        """Create credentials for a server; raise ValueError if the files do not suit its URL.
+
+        Without a CA, the system's CAs count; ``authorization`` is a header instead of a token.
+        """
+        if authorization is not None and token_file is not None:
+            raise ValueError("a token needs an address without user and password")
+        parts = urlsplit(host)
+        if parts.scheme != "https" and ca is not None:
+            raise ValueError("a CA needs an address that begins with https://")
+        if parts.scheme != "https" and token_file is not None and not _is_loopback(parts.hostname or ""):
+            raise ValueError("a token is sent over https:// alone, except to this machine itself")
+        self._host = host
+        self._ca = ca
+        self._token_file = token_file
+        self._header = authorization
+        self._contexts = _TlsContexts()
+
+    async def access(self, *, rejected: RestConfig | None = None) -> RestConfig:  # noqa: ARG002 - what is read is fresh
+        """Return the RestConfig of the files as they are now."""
+        try:
+            tls = None if self._ca is None else self._contexts.context(ca=self._ca)
+        except OSError as error:  # ssl.SSLError is one
+            raise Unreachable(f"CA {self._ca}", str(error), outcome_unknown=False) from error
+        return RestConfig(self._host, self._authorization(), tls)
+
+    def _authorization(self) -> str | None:
+        if self._token_file is None:
+            return self._header
+        subject = f"token file {self._token_file}"
+        try:
+            token = self._token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else None  # other errors show the content
+            raise Unreachable(subject, why or "it is no text", outcome_unknown=False) from None
+        if not _TOKEN.fullmatch(token):
+            raise Unreachable(subject, "it must have one token, on one line", outcome_unknown=False)
+        return f"Bearer {token}"
 
 
 class ServiceAccountCredentials:
@@ -310,6 +363,12 @@ class _TlsContexts:
             made.load_cert_chain(certificate, key)
         self._made = (fingerprint, made)
         return made
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def _optional_path(name: str | None) -> Path | None:

@@ -129,6 +129,11 @@ class ResourceClaim(Struct, frozen=True):
         return tuple(self.status.reserved_for or ())
 
     @property
+    def kept_for(self) -> str:
+        """The Reservation that keeps the claim for its owners, such as ``reservation/night``; empty without one."""
+        return next((f"reservation/{entry.name}" for entry in self.entries if entry.is_reservation), "")
+
+    @property
     def protected(self) -> bool:
         """Whether the claim has upstream's finalizer."""
         return DELETE_PROTECTION in (self.metadata.finalizers or ())

@@ -24,7 +24,7 @@ from dra.engine.allocator import (
     allocation_results,
     claim_to_allocate,
 )
-from dra.engine.allocator.releases import RELEASE_1_37
+from dra.engine.devices.allocator_releases import RELEASE_1_37
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.device_classes import DeviceClass

@@ -369,6 +369,26 @@ def test_the_example_of_a_profile_is_a_part_of_the_values():
     assert list(values.descheduler.profiles) == fields["profiles"]
 
 
+def assert_prometheus_files_are_mounted(prometheus, values, pod):
+    """Assert that the CA and the token that the configuration names, and no others, are where it looks for them."""
+    (container,) = pod["containers"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounted = {}
+    for mount in container["volumeMounts"]:
+        volume = volumes[mount["name"]]
+        if mount["name"].startswith("prometheus-"):
+            source = volume.get("configMap") or volume.get("secret")
+            (item,) = source["items"]
+            name = source.get("name") or source["secretName"]
+            mounted[f"{mount['mountPath']}/{item['path']}"] = (name, item["key"])
+    wanted = {}
+    if prometheus is not None and prometheus.ca is not None:
+        wanted[prometheus.ca] = (values["ca"]["configMap"], values["ca"].get("key", "ca.crt"))
+    if prometheus is not None and prometheus.token_file is not None:
+        wanted[prometheus.token_file] = (values["token"]["secret"], values["token"].get("key", "token"))
+    assert mounted == wanted
+
+
 def test_the_configuration_of_the_page_is_one_and_allows_the_host_of_its_ingress():
     for values, objects in renderings():
         found = {obj["kind"]: obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-page"}
@@ -384,6 +404,8 @@ def test_the_configuration_of_the_page_is_one_and_allows_the_host_of_its_ingress
         (port,) = found["Service"]["spec"]["ports"]
         assert port["port"] == (443 if page.get("tlsSecret") else 80)
         assert (configuration.tls is not None) is bool(page.get("tlsSecret"))
+        pod = found["Deployment"]["spec"]["template"]["spec"]
+        assert_prometheus_files_are_mounted(configuration.prometheus, page.get("prometheus"), pod)
         if page["ingress"]["enabled"]:
             spec = found["Ingress"]["spec"]
             assert ("tls" in spec) is page["ingress"]["tls"]["enabled"]

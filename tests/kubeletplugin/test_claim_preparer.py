@@ -3,13 +3,15 @@ import json
 import logging
 import shutil
 import subprocess
+import sys
 from unittest.mock import Mock
 
 import pytest
 
+import dra.api.parameters.opaque
 from kubeletplugin import claim_preparer
 from kubeletplugin.checkpoint import CheckpointError
-from kubeletplugin.contract import NotEnforcedError, PrepareError
+from kubeletplugin.contract import NotEnforcedError, OpaqueParameters, PrepareError
 from kubeletplugin.directory_lock import DirectoryLock
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, claim, prepared, request, result
 
@@ -38,6 +40,36 @@ async def test_a_claim_gets_its_devices_and_is_remembered(node, driver):
     assert answer == prepared(request("a", "gpu-0"))
     assert node.remembered == {a.uid: answer} == driver.enforced
     assert node.cdi.uids() == {a.uid}
+
+
+@pytest.mark.parametrize("has_parameters", [True, False], ids=["with-parameters", "without"])
+async def test_the_models_of_parameters_are_loaded_before_the_lock_and_only_if_a_claim_has_any(
+    node, driver, monkeypatch, has_parameters
+):
+    monkeypatch.setattr(dra.api.parameters, "opaque", dra.api.parameters.opaque)  # restored with what follows
+    monkeypatch.delitem(sys.modules, "dra.api.parameters.opaque")
+    loaded = []
+    monkeypatch.setattr(driver, "prepare", lambda asked, _: loaded.append(is_loaded()) or prepared(asked))
+    configuration = (OpaqueParameters(requests=(), parameters=b"{}"),) if has_parameters else ()
+    a = node.claims.allocate("a", "gpu-0", configuration=configuration)
+    plugin = node.instance(driver=driver)
+    monkeypatch.setattr(DirectoryLock, "acquire", recording(DirectoryLock.acquire, loaded))
+    await plugin.prepare([a])
+    assert loaded == [has_parameters, has_parameters]
+
+
+def is_loaded():
+    return "dra.api.parameters.opaque" in sys.modules
+
+
+def recording(acquire, loaded):
+    """Record whether the models are loaded when the lock is asked for."""
+
+    async def recorded(lock, **options):
+        loaded.append(is_loaded())
+        await acquire(lock, **options)
+
+    return recorded
 
 
 async def test_a_second_call_gives_the_same_and_writes_the_file_anew(node, driver):

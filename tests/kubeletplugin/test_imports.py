@@ -36,3 +36,11 @@ def test_a_plugin_without_colocation_loads_neither_cel_nor_pydantic(driver):
         "kubernetes",
         "yaml",
     } == set()
+
+
+def test_a_plugin_with_colocation_loads_nothing_of_the_allocator():
+    """It counts the requests of pods, and allocates no devices: the allocator and its CEL would take 1 MiB."""
+    modules = loaded(*PARTS, "kubeletplugin.colocation.node_agent")
+    assert not {
+        module for module in modules if module.startswith(("dra.engine.allocator", "dra.cel", "cel_expr_python"))
+    }

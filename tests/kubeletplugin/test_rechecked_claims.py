@@ -98,6 +98,25 @@ async def test_while_nobody_can_tell_what_devices_are_no_container_starts_with_t
     assert variables(node, a) == ["AT=/dev/new"]
 
 
+@pytest.mark.parametrize("call", ["prepare", "recover", "reconcile"])
+async def test_a_look_at_the_devices_that_fails_unexpectedly_refuses_each_claim(node, call):
+    a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
+    await node.instance().prepare([a])
+    driver = Changing()
+    plugin = node.instance(driver=driver)
+    driver.unknown = OSError("no such device")
+    if call == "prepare":
+        refusals = {str(refusal) for refusal in (await plugin.prepare([a, b])).values()}
+        failed = "driver gpu.reserve.dra failed: OSError('no such device'); see the plugin's log"
+        assert refusals == {f"{claim}: {failed}" for claim in (a, b)}
+    else:
+        await getattr(plugin, call)()
+        assert variables(node, a) is None
+    driver.unknown = None
+    await plugin.reconcile()
+    assert variables(node, a) == ["AT=/dev/new"]
+
+
 async def test_a_recheck_that_fails_unexpectedly_or_gives_other_devices_is_a_refusal(node, caplog):
     a = node.claims.allocate("a", "gpu-0")
     await node.instance().prepare([a])

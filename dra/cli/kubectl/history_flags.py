@@ -3,12 +3,16 @@
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dra.cli.cluster_flags import Command
 from dra.cli.kubectl.option_types import HistoryParam
+
+if TYPE_CHECKING:
+    from dra.cli.prometheus import PrometheusAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +25,28 @@ class PrometheusFlags:
     labels: Mapping[str, str]
     """Labels that tell this cluster's series from others."""
 
+    ca: Path | None
+    token_file: Path | None
+
+    def address(self) -> "PrometheusAddress":
+        """Return the address of the Prometheus; raise PrometheusError."""
+        from dra.cli.prometheus import PrometheusAddress  # noqa: PLC0415 - only who asks for history needs a client
+
+        return PrometheusAddress.parse(self.url or "", ca=self.ca, token_file=self.token_file)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryFlags(PrometheusFlags):
+class HistoryFlags:
     """The history that the user has named."""
+
+    prometheus: PrometheusFlags
 
     since: float
     """Seconds."""
 
 
 def prometheus_options(*, note: str) -> Callable[[Command], Command]:
-    """Add ``--prometheus`` and ``--prometheus-label``; the command gets both as ``prometheus``.
+    """Add ``--prometheus`` and the options that begin so; the command gets all of them as ``prometheus``.
 
     ``note``: sentence for the help of the first option.
     """
@@ -48,9 +63,31 @@ def prometheus_options(*, note: str) -> Callable[[Command], Command]:
             callback=_parse_labels,
             help="Label of this cluster's series, where a Prometheus has several clusters; may be repeated.",
         )
+        @click.option(
+            "--prometheus-ca",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="PEM file with the CA of an https:// address, instead of the system's CAs.",
+        )
+        @click.option(
+            "--prometheus-token-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="File with a bearer token, which is read again for each query and sent over https:// alone.",
+        )
         @functools.wraps(command)
-        def wrapped(*, url: str | None, prometheus_labels: dict[str, str], **rest: Any) -> Any:  # noqa: ANN401 - the command's
-            return command(prometheus=PrometheusFlags(url=url, labels=prometheus_labels), **rest)
+        def wrapped(
+            *,
+            url: str | None,
+            prometheus_labels: dict[str, str],
+            prometheus_ca: Path | None,
+            prometheus_token_file: Path | None,
+            **rest: Any,  # noqa: ANN401 - the command's
+        ) -> Any:  # noqa: ANN401 - the command's
+            if url is None and (prometheus_ca or prometheus_token_file):
+                raise click.UsageError("--prometheus-ca and --prometheus-token-file need --prometheus")
+            flags = PrometheusFlags(
+                url=url, labels=prometheus_labels, ca=prometheus_ca, token_file=prometheus_token_file
+            )
+            return command(prometheus=flags, **rest)
 
         return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added
 
@@ -58,7 +95,7 @@ def prometheus_options(*, note: str) -> Callable[[Command], Command]:
 
 
 def history_options(command: Command) -> Command:
-    """Add ``--since``, ``--prometheus`` and ``--prometheus-label``; the command gets all three as `history`."""
+    """Add ``--since`` and the options of `prometheus_options`; the command gets all of them as ``history``."""
 
     @click.option(
         "--since",
@@ -70,8 +107,7 @@ def history_options(command: Command) -> Command:
     @prometheus_options(note="Only with --idle.")
     @functools.wraps(command)
     def wrapped(*, since: float, prometheus: PrometheusFlags, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        history = HistoryFlags(since=since, url=prometheus.url, labels=prometheus.labels)
-        return command(history=history, **rest)
+        return command(history=HistoryFlags(since=since, prometheus=prometheus), **rest)
 
     return wrapped  # type: ignore[return-value] # options were taken from it, and one parameter added
 

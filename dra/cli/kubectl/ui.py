@@ -21,7 +21,7 @@ from dra.cli.page.cluster_feed import ClusterFeed, bundle_feed
 from dra.cli.page.own_feed import own_feed
 from dra.cli.page.page_server import serve_page
 from dra.cli.page.use_sources import PrometheusUse, SeenUse, UseSource
-from dra.cli.prometheus import PrometheusAddress, PrometheusError
+from dra.cli.prometheus import PrometheusError
 from dra.engine.device_usage.promql import MalformedLabelError, selector
 from dra.kube.errors import ApiError
 from dra.kube.tasks import background_task
@@ -56,7 +56,7 @@ def named_prometheus(flags: PrometheusFlags) -> PrometheusUse | None:
         return None
     try:
         selector(flags.labels, any_of={})
-        return PrometheusUse(PrometheusAddress.parse(flags.url), labels=flags.labels, tells_why=True)
+        return PrometheusUse(flags.address(), labels=flags.labels, tells_why=True)
     except (PrometheusError, MalformedLabelError) as error:
         raise FailedError(str(error)) from error
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -129,7 +130,8 @@ class PageApplication:
         if named is None:
             return None
         selector(named.labels, any_of={})  # raises MalformedLabelError
-        address = PrometheusAddress.parse(named.url)
+        ca, token_file = (None if name is None else Path(name) for name in (named.ca, named.token_file))
+        address = PrometheusAddress.parse(named.url, ca=ca, token_file=token_file)
         return PrometheusUse(address, labels=named.labels, tells_why=False, clock=clock)
 
     @web.middleware

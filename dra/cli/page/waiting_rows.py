@@ -98,7 +98,7 @@ class WaitingRows:
             key[0],
             key[1],
             str(group.count - 1),
-            facts.workload or "<none>",
+            facts.holder or "<none>",
             str(group.pods),
             state,
             grade,

@@ -93,7 +93,8 @@ LABEL_VALUES: Final = {
     "status": "`success`, `failure`",
     "value": ", ".join(f"`{file.value}`" for file in CgroupFile),
     "verb": "`filter`, `prioritize`, `bind`, `preempt`, `load/filter`, `load/prioritize`",
-    "workload": f"what a claim is reserved for, say `jobs.batch/train`, `{NONE}` or `{OTHER}`: at most {GROUPS_MAX} "
+    "workload": "what a claim is reserved for, say `jobs.batch/train`, or the Reservation that keeps it, say "
+    f"`reservation/night`, or `{NONE}` or `{OTHER}`: at most {GROUPS_MAX} "
     f"with their namespaces and classes, {GROUPS_IN_NAMESPACE_MAX} of a namespace",
     "write": "a kind of write, say `SetReservedFor`",
 }

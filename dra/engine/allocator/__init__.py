@@ -9,9 +9,9 @@ from dra.engine.allocator.allocation_results import allocation_results
 from dra.engine.allocator.claims_to_allocate import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.allocator.consumable_capacity import ConsumedCapacityCollection
 from dra.engine.allocator.fatal_failures import FatalFailures
-from dra.engine.allocator.releases import AllocatorRelease, allocator_release
 from dra.engine.allocator.resource_slice_tracker import NodeDevices, ResourceSliceTracker
 from dra.engine.allocator.search import AllocationFailure, allocate
+from dra.engine.devices.allocator_releases import AllocatorRelease, allocator_release
 
 __all__ = [
     "AllocationFailure",

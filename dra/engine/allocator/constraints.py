@@ -10,8 +10,8 @@ since 1.37. Kubernetes 1.36 compares the devices of one request only with the la
 """
 
 from dra.engine.allocator.claims_to_allocate import Constraint
-from dra.engine.allocator.releases import AllocatorRelease
 from dra.engine.allocator.resource_slice_tracker import AttributeValues, CandidateDevice
+from dra.engine.devices.allocator_releases import AllocatorRelease
 
 
 class UnusableAttributeError(Exception):

@@ -19,7 +19,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import DeviceID
 from dra.model import quantities
 from dra.model.claims import AllocationResult

@@ -23,8 +23,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.device_selectors import CompiledSelector, DeviceInput, SelectorError, device_input
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.allocator.taint_rules import DeviceTaintRules
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import has_node_resources
 from dra.engine.devices.semantic_versions import numeric_identifiers, without_build_metadata

@@ -36,9 +36,9 @@ from dra.engine.allocator.consumable_capacity import (
     calculate_consumed_capacity,
     has_capacity_left,
 )
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice, NodeDevices, Pool, PoolState, PoolView
 from dra.engine.allocator.shared_counters import counters_left, suffices
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import DeviceID, Ledger
 
 SEARCH_STEPS_MAX: Final = 20_000

@@ -19,7 +19,7 @@ OTHER: Final = "<other>"
 """Name of what is beyond the limits; a namespace or workload may be named ``other``."""
 
 NONE: Final = "<none>"
-"""Name of the workload of claims that are reserved for none, and of a class that is not known."""
+"""Name of the workload of claims that are held for no workload or Reservation, and of a class that is not known."""
 
 GROUPS_MAX: Final = 200
 """Groups that have series of their own, those with most devices first."""
@@ -42,7 +42,7 @@ class UsageGroup(NamedTuple):
 
     namespace: str
     workload: str
-    """``jobs.batch/train``, `NONE` or `OTHER`."""
+    """``jobs.batch/train``, ``reservation/night``, `NONE` or `OTHER`."""
 
     device_class: str
 
@@ -86,8 +86,13 @@ def count_groups(records: Iterable[ClaimState], is_active: Activity) -> dict[Usa
 
 
 def workload_name(record: ClaimState) -> str:
-    """Return the workload that a claim is reserved for, such as ``jobs.batch/train``, or `NONE`."""
-    return str(record.reservation.reference) if record.reservation is not None else NONE
+    """Return the workload that a claim is reserved for, such as ``jobs.batch/train``, or `NONE`.
+
+    A claim that a Reservation keeps has no workload; the Reservation stands for it.
+    """
+    if record.reservation is not None:
+        return str(record.reservation.reference)
+    return (record.claim.kept_for if record.claim is not None else "") or NONE
 
 
 def limit_groups(groups: Mapping[UsageGroup, DeviceNumbers]) -> dict[UsageGroup, DeviceNumbers]:

@@ -22,7 +22,7 @@ class ClaimWorkload(Struct, frozen=True):
 
     namespace: str
     reference: str
-    """``jobs.batch/train``; empty for the claims of a namespace that no existing workload is named by."""
+    """``jobs.batch/train``, or the Reservation that keeps claims without a workload; empty for all other claims."""
 
     fate: str
     """As in `ClaimDiagnosis`."""
@@ -44,13 +44,13 @@ _KIND_NAMES: Final = {workload_type.resource: workload_type.kind for workload_ty
 def claim_workloads(
     diagnoses: Iterable[ClaimDiagnosis], *, users: Callable[[Key], AbstractSet[Uid]]
 ) -> Iterator[ClaimWorkload]:
-    """Yield the workloads of claims by namespace and name; a workload that was deleted is none.
+    """Yield the workloads and Reservations of claims by namespace and name; a workload that was deleted is none.
 
     ``users`` returns the pods that use a claim.
     """
     members: dict[tuple[str, str], list[ClaimDiagnosis]] = {}
     for facts in diagnoses:
-        members.setdefault((facts.key[0], "" if facts.fate in _OVER else facts.workload), []).append(facts)
+        members.setdefault((facts.key[0], facts.kept_for if facts.fate in _OVER else facts.holder), []).append(facts)
     for name in sorted(members):
         pods = frozenset[Uid]().union(*(users(facts.key) for facts in members[name]))
         yield _summed(name, members[name], pods=len(pods))

@@ -110,6 +110,14 @@ class ClaimDiagnosis(Struct, frozen=True):
     admin_access: tuple[DeviceID, ...] = ()
     """Those of the devices that the claim has for administrators: it observes these, and other claims hold them."""
 
+    kept_for: str = ""
+    """The Reservation that keeps the claim for its owners, such as ``reservation/night``; empty if there is none."""
+
+    @property
+    def holder(self) -> str:
+        """The workload of the claim, or else its Reservation; empty if there is neither."""
+        return self.workload or self.kept_for
+
     @property
     def held_devices(self) -> frozenset[DeviceID]:
         """The devices that no further claim gets because of this one, each once however many shares the claim has."""
@@ -154,6 +162,7 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
         consumers=_pod_names((*view.starting, *view.started)),
         waiters=(*_pod_names(view.waiting), *_pod_names(view.gated))[:NAMED_PODS_MAX],
         problems=tuple(problems(cluster, view)),
+        kept_for=claim.kept_for,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.kube_scheduler import node_resources
 from dra.engine.kube_scheduler.host_ports import (
     HOST_PORTS_TAKEN,

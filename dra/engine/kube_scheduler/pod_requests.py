@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices import node_allocatable
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.model.quantities import (
     NANOS_PER_UNIT,
     NO_AMOUNTS,

@@ -10,7 +10,7 @@ marked unschedulable are due at the start.
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from dra.engine.instants import NEVER, Instant
@@ -33,6 +33,8 @@ class UnschedulablePods:
         """Pod → time from which on it may fit although nothing has changed; in the order of the times."""
         self._due: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
         """Pods that may fit now."""
+        self.on_due: Callable[[], object] = lambda: None
+        """Called when `due_at` may be earlier than before."""
 
     def __len__(self) -> int:
         return len(self._pods) + len(self._due)
@@ -46,6 +48,8 @@ class UnschedulablePods:
         if retry_at != NEVER:
             self._retry_at[pod.metadata.uid] = retry_at
         self._add(self._pods, pod)  # may drop the pod itself
+        if retry_at != NEVER:
+            self.on_due()
 
     def forget(self, uid: Uid) -> None:
         """Remove a pod that is bound, has finished or was deleted."""
@@ -57,12 +61,18 @@ class UnschedulablePods:
         self._due.update(self._pods)
         self._pods.clear()
         self._retry_at.clear()
+        if self._due:
+            self.on_due()
 
     def adopt(self, pending: Iterable[SchedulerPod]) -> None:
         """Mark unschedulable pods as due after a start: a previous process may have rejected them."""
         for pod in pending:
             if _is_unschedulable(pod) and pod.metadata.uid not in self._pods:
                 self._add(self._due, pod)
+
+    def due_at(self) -> Instant:
+        """Return from when on there is a batch."""
+        return -NEVER if self._due else next(iter(self._retry_at.values()), NEVER)
 
     def next_batch(self, *, now: Instant) -> list[tuple[Uid, Key]]:
         """Remove and return the next batch of due pods, those of the highest priority first."""

@@ -67,8 +67,8 @@ def _shape(expression):
 
 
 @contextlib.contextmanager
-def serving(server):
-    """Serve on a free port of loopback; yield the URL."""
+def serving(server, *, context=None):
+    """Serve on a free port of loopback, with TLS if there is a context; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -84,10 +84,12 @@ def serving(server):
             pass
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        listener.socket = context.wrap_socket(listener.socket, server_side=True)
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.server_port}"
+        yield f"http{'' if context is None else 's'}://127.0.0.1:{listener.server_port}"
     finally:
         listener.shutdown()
         thread.join()

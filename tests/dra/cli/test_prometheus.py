@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 
 import pytest
 
@@ -11,13 +12,14 @@ from dra.engine.device_usage.groups import UsageGroup
 from dra.engine.device_usage.history import HELD_METRIC, USED_METRIC
 from dra.engine.device_usage.promql import NAMES_BYTES_MAX
 from dra.engine.device_usage.timelines import SPANS
+from tests.controller.extender.authority import SERVER, Authority
 from tests.dra.cli.recorded_prometheus import DAY, NOW, TEAMS, RecordedPrometheus, serving
 
 SLEEP = UsageGroup("idlers", "jobs.batch/sleep", "gpus")
 
 
-def asked(url, *, namespaces=None, labels=None):
-    address = PrometheusAddress.parse(url)
+def asked(url, *, namespaces=None, labels=None, **files):
+    address = PrometheusAddress.parse(url, **files)
     return asyncio.run(ask_history(address, since=DAY, namespaces=namespaces, labels=labels or {}))
 
 
@@ -37,6 +39,104 @@ def test_only_the_credentials_of_the_url_are_sent():
         asked(url)
         asked(url.replace("//", "//me:p%40ss@"))
     assert [headers.get("Authorization") for headers in server.sent_headers] == [None] * 7 + ["Basic bWU6cEBzcw=="] * 7
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def tls(authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.sign(SERVER, usage="serverAuth"))
+    return context
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    return path
+
+
+def test_a_server_behind_its_own_authority_gets_the_token_as_it_is_now(authority, tls, token_file):
+    server = RecordedPrometheus(TEAMS)
+    with serving(server, context=tls) as url:
+        address = PrometheusAddress.parse(url, ca=authority.certificate, token_file=token_file)
+        for token in ("first", "second"):
+            token_file.write_text(f"{token}\n")
+            history = asyncio.run(ask_history(address, since=DAY, namespaces=None, labels={}))
+            assert history.now == NOW
+            assert {headers["Authorization"] for headers in server.sent_headers} == {f"Bearer {token}"}
+            server.sent_headers.clear()
+    assert "second" not in repr(address) + str(address)
+
+
+def test_without_its_authority_a_server_is_refused_before_it_gets_the_token(tls, token_file):
+    server = RecordedPrometheus(TEAMS)
+    with serving(server, context=tls) as url, pytest.raises(PrometheusError, match="certificate verify failed"):
+        asked(url, token_file=token_file)
+    assert server.sent_headers == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_no_redirect_gets_the_token(authority, tls, token_file, status):
+    elsewhere = RecordedPrometheus(TEAMS)
+    with serving(elsewhere) as other:
+        server = RecordedPrometheus({}, status=status, body="", headers={"Location": f"{other}/api/v1/query"})
+        with serving(server, context=tls) as url, pytest.raises(PrometheusError, match="it redirects to"):
+            asked(url, ca=authority.certificate, token_file=token_file)
+    assert (len(server.sent_headers), elsewhere.sent_headers) == (1, [])
+
+
+def test_over_plain_http_a_token_goes_to_this_machine_alone(token_file):
+    server = RecordedPrometheus(TEAMS)
+    with serving(server) as url:
+        asked(url, token_file=token_file)
+    assert {headers["Authorization"] for headers in server.sent_headers} == {"Bearer first"}
+    for host in ("prometheus.monitoring:9090", "10.0.0.1", "[fd00::1]:9090", "localhost.example.com", "0x7f.1"):
+        with pytest.raises(PrometheusError, match="a token is sent over https:// alone"):
+            PrometheusAddress.parse(f"http://{host}", token_file=token_file)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b"", "must have one token, on one line$", id="empty"),
+        pytest.param(b"secret\r\nX-Scope: all", "must have one token, on one line$", id="a-second-header"),
+        pytest.param(b"secret\xff", "it is no text$", id="no-text"),
+        pytest.param(None, "No such file or directory$", id="gone"),
+    ],
+)
+def test_what_is_no_token_is_told_without_its_content(token_file, content, text):
+    token_file.unlink()
+    if content is not None:
+        token_file.write_bytes(content)
+    server = RecordedPrometheus(TEAMS)
+    with serving(server) as url, pytest.raises(PrometheusError, match=text) as error:
+        asked(url, token_file=token_file)
+    assert str(error.value).startswith(f"Prometheus {url}: token file {token_file}: ")
+    assert "secret" not in str(error.value)
+    assert server.sent_headers == []
+
+
+def test_what_is_no_ca_names_the_file(token_file):
+    with pytest.raises(PrometheusError, match=rf"^Prometheus https://127.0.0.1:1: CA {token_file}: "):
+        asked("https://127.0.0.1:1", ca=token_file)
+
+
+@pytest.mark.parametrize(
+    ("url", "files", "text"),
+    [
+        pytest.param("http://127.0.0.1", ["ca"], "a CA needs an address that begins", id="ca-without-tls"),
+        pytest.param("https://me:pw@h", ["token_file"], "without user and password", id="token-and-password"),
+    ],
+)
+def test_files_that_do_not_suit_the_address_are_refused(token_file, url, files, text):
+    with pytest.raises(PrometheusError, match=text) as error:
+        PrometheusAddress.parse(url, **dict.fromkeys(files, token_file))
+    assert "pw" not in str(error.value)
 
 
 def test_a_namespace_is_asked_for_and_others_are_dropped():

@@ -158,7 +158,7 @@ def claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: bool
     cells = (
         facts.key[1],
         str(len(facts.devices)),
-        facts.workload or "<none>",
+        facts.holder or "<none>",
         f"{facts.users.consuming:,}",
         str(listed),
         facts.nodes[0] if len(facts.nodes) == 1 else (f"{len(facts.nodes)} nodes" if facts.nodes else "<none>"),

@@ -38,7 +38,7 @@ def print_idle_usage(
         raise click.UsageError("-l does not work with --idle: history has no labels of claims")
     if not SINCE_MIN <= history.since <= SINCE_MAX:
         raise click.UsageError("--since: use a time from 1m to 90d, such as 24h or 7d")
-    if history.url is None:
+    if history.prometheus.url is None:
         _print_present(source, by=by, selectors=selectors, output=output)
     elif source.bundle_path is not None:
         raise click.UsageError("--prometheus does not work with --from: a bundle is of one moment")
@@ -69,13 +69,13 @@ def _print_history(
     readable = source.read(SnapshotScope.CLAIMS_ONLY).namespace
     namespace = readable or (None if source.all_namespaces else source.requested_namespace)
     try:
-        address = prometheus.PrometheusAddress.parse(flags.url or "")
+        address = flags.prometheus.address()
         history = asyncio.run(
             prometheus.ask_history(
                 address,
                 since=flags.since,
                 namespaces=None if namespace is None else {namespace},
-                labels=flags.labels,
+                labels=flags.prometheus.labels,
             )
         )
     except (prometheus.PrometheusError, MalformedLabelError) as error:

@@ -95,7 +95,7 @@ def _tree_lines(node: TreeNode, *, first: str = "", rest: str = "") -> Iterator[
 def _workload_trees(diagnoses: Iterator[ClaimDiagnosis], *, every: bool) -> Iterator[TreeNode]:
     owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
     for facts in diagnoses:
-        owners[facts.key[0], facts.workload].append(facts)
+        owners[facts.key[0], facts.holder].append(facts)
     for (namespace, workload), group in sorted(owners.items()):
         yield TreeNode(
             f"{namespace}: {workload or '(no workload)'}",

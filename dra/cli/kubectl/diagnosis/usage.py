@@ -69,7 +69,7 @@ def print_usage(  # noqa: PLR0913 - keyword-only: the options of the command
 
         print_idle_usage(source=source, selectors=selectors, by=by, history=history, output=output)
         return
-    if history.url is not None:
+    if history.prometheus.url is not None:
         raise click.UsageError("--prometheus needs --idle")
     if batch:
         from dra.cli.kubectl.diagnosis.batch_usage import print_batch_usage  # noqa: PLC0415 - only who asks for it
@@ -337,8 +337,6 @@ def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Itera
 
 _USAGE_KEYS: Final[Mapping[str, Callable[[ClusterState, ClaimDiagnosis], Iterable[str]]]] = {
     "namespace": lambda _cluster, facts: (facts.key[0],),
-    "workload": lambda _cluster, facts: (
-        f"{facts.key[0]}/{facts.workload}" if facts.workload else f"{facts.key[0]}/<none>",
-    ),
+    "workload": lambda _cluster, facts: (f"{facts.key[0]}/{facts.holder or NONE}",),
     "class": _device_classes,
 }

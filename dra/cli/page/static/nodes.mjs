@@ -84,7 +84,7 @@ export function Nodes({ route }) {
     <div ref=${outer} class="measure"></div>
     <div class="scroll" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label="Map of the nodes">
       ${rows.length === 0 ? html`<${Empty} title=${q ? "Nothing matches" : "No node has devices"}>Nodes appear when a driver publishes their devices.<//>` : null}
-      <ul class=${metered ? "map metered" : "map"} style=${{ paddingTop: `${from * height}px`, paddingBottom: `${Math.max(0, lines - to) * HEIGHT}px`, gridTemplateColumns: `repeat(${across}, 1fr)` }}>
+      <ul class=${metered ? "map metered" : "map"} style=${{ paddingTop: `${from * height}px`, paddingBottom: `${Math.max(0, lines - to) * height}px`, gridTemplateColumns: `repeat(${across}, 1fr)` }}>
         ${rows.slice(from * across, to * across).map((row) => html`<li key=${row[0]}>
           <a class="node" href=${link("node", [row[at.NODE]])}>
             <span class="node-head"><b>${row[at.NODE] === "<any>" ? "any node" : row[at.NODE]}</b>${row[at.STATE] === "Ready" || row[at.STATE] === "" ? null : html`<${State} value=${row[at.STATE]} label=${row[at.STATE].replace("Ready,SchedulingDisabled", "cordoned")} />`}<${Sampled} text=${row[at.SAMPLED]} /></span>

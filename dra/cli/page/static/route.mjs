@@ -15,8 +15,9 @@ export function link(view, parts = [], query = {}) {
 
 // The link to an object, by the name that the commands print.
 export function objectLink(kind, name) {
-  if (kind === "device" || !name.includes("/")) return link(kind, [name]);
-  return link(kind, name.split("/"));
+  const parts = name.split("/");
+  if (kind === "workload" && parts[1] === "reservation") return link(parts[1], [parts[2]]);
+  return link(kind, kind === "device" ? [name] : parts);
 }
 
 export function useRoute() {

@@ -14,6 +14,11 @@ from dra.cli.kubectl.main import main
         pytest.param(["--prometheus", "prometheus:9090"], "the URL is not of the form", id="no-scheme"),
         pytest.param(["--prometheus", "http://p", "--prometheus-label", 'a"}=x'], "no name of a label", id="a-label"),
         pytest.param(["--prometheus", "http://p", "--prometheus-label", "cluster"], "cluster=eu-1", id="no-value"),
+        pytest.param(
+            ["--prometheus", "http://p", "--prometheus-token-file", __file__],
+            "over https:// alone",
+            id="a-plain-token",
+        ),
         pytest.param(["--prometheus", "http://p", "--from", __file__], "a bundle is of one moment", id="a-bundle"),
     ],
 )

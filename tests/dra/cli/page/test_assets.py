@@ -40,6 +40,17 @@ def test_all_scripts_together_are_small():
     assert len(gzip.compress(b"".join(scripts), 9)) < SCRIPT_BYTES_MAX
 
 
+def test_a_list_pads_by_the_height_of_its_rows():
+    """Rows that are not drawn must take the same room above and below those that are."""
+    windows = {
+        script.name: (names, re.findall(r"\* ([\w.]+)\}px", text))
+        for script in STATIC.glob("*.mjs")
+        if (names := re.findall(r"= useWindow\(.+, ([\w.]+)\);", text := script.read_text()))
+    }
+    assert windows.keys() == {"nodes.mjs", "table.mjs", "waiting.mjs"}
+    assert [name for name, (used, padded) in windows.items() if set(used) != set(padded) or len(padded) != 2] == []
+
+
 def test_vendored_files_are_served_as_they_are():
     served = load_assets().files
     for each in (STATIC / "vendor").glob("*.mjs"):

@@ -46,6 +46,16 @@ def history():
         yield server, PagePrometheus(url=url, labels={"cluster": "eu"})
 
 
+async def test_the_page_sends_the_token_that_its_configuration_names(history, tmp_path):
+    server, named = history
+    token_file = tmp_path / "token"
+    token_file.write_text("letter")
+    configured = named.model_copy(update={"token_file": str(token_file)})
+    async with running(await two_tenants(), prometheus=configured) as browser:
+        assert await names(browser, "operator-token") == {"ml", "other", "<other>"}
+    assert {headers["Authorization"] for headers in server.sent_headers} == {"Bearer letter"}
+
+
 async def names(browser, token, **query):
     path = "/api/idle?" + "&".join(f"{name}={quote(value)}" for name, value in query.items())
     status, text = await browser.answer(path, token)

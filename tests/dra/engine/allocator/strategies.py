@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from dra.engine.allocator import ResourceSliceTracker, claim_to_allocate
-from dra.engine.allocator.releases import RELEASE_1_37
+from dra.engine.devices.allocator_releases import RELEASE_1_37
 from dra.engine.devices.ledger import DeviceID, Holder, Ledger
 from dra.model.claims import ResourceClaim, ResourceClaimSpec
 from dra.model.device_classes import CELSelector, DeviceClass, DeviceClassSpec, DeviceSelector

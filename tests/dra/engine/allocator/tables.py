@@ -15,7 +15,7 @@ from dra.engine.allocator import (
     allocation_results,
     claim_to_allocate,
 )
-from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
+from dra.engine.devices.allocator_releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

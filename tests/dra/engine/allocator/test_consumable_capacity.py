@@ -10,7 +10,7 @@ from dra.engine.allocator.consumable_capacity import (
     consumed_capacity_quantities,
     has_capacity_left,
 )
-from dra.engine.allocator.releases import RELEASE_1_38
+from dra.engine.devices.allocator_releases import RELEASE_1_38
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.slices import Device
 from tests.dra.engine.allocator.strategies import DRIVER, item

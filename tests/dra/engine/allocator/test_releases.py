@@ -6,7 +6,7 @@
 import pytest
 
 from dra.engine.allocator import AllocationFailure, ConsumedCapacityCollection, allocate, claim_to_allocate
-from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38, allocator_release
+from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.devices.ledger import Ledger
 from dra.model.slices import Device
 from tests.dra.engine.allocator import strategies
@@ -180,23 +180,6 @@ def test_a_selector_that_fails_before_the_pool_is_looked_at_gives_up_the_pod():
     slices = [slice_of(Device(name="d"), name="one", pool="a"), slice_of(Device(name="d"), pool="b", count=2)]
     failure = _asked_for_all(slices, RELEASE_1_38, selectors=cel(f'device.attributes["{DRIVER}"].nothing == 1'))
     assert failure.fatal
-
-
-@pytest.mark.parametrize(
-    ("server", "release"),
-    [
-        pytest.param("v1.34.9", RELEASE_1_37, id="older"),
-        pytest.param("v1.37.2-gke.1000", RELEASE_1_37, id="1.37-of-a-provider"),
-        pytest.param("v1.38.0-beta.0", RELEASE_1_38, id="1.38-before-its-release"),
-        pytest.param("1.38.1", RELEASE_1_38, id="without-the-letter"),
-        pytest.param("v1.40.0+k3s1", RELEASE_1_38, id="newer"),
-        pytest.param("v2.0.0", RELEASE_1_37, id="another-major-version"),
-        pytest.param("", RELEASE_1_37, id="not-known"),
-        pytest.param("v1." + "9" * 5000, RELEASE_1_38, id="no-version-of-that-length"),
-    ],
-)
-def test_the_version_of_the_server_tells_the_release(server, release):
-    assert allocator_release(server) == release
 
 
 def _asked_for_all(slices, release, **fields):

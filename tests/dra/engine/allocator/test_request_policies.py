@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.allocator.releases import RELEASE_1_37
+from dra.engine.devices.allocator_releases import RELEASE_1_37
 from tests.dra.engine.allocator.strategies import claim, exactly, first_of, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, asking, cel, outcome, share, shared, sized, whole
 from tests.violations import for_each_case

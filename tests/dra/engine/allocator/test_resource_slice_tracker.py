@@ -3,8 +3,8 @@
 import pytest
 
 from dra.cel.device_selectors import CompiledSelector
-from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.allocator.resource_slice_tracker import SELECTOR_RESULTS_MAX, PoolState
+from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.slices import Device
 from tests.dra.engine.allocator.strategies import DRIVER, NODE, device, inventory, item, slice_of

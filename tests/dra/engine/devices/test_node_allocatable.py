@@ -5,8 +5,8 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.devices import node_allocatable
+from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.kube_scheduler.node_info import NodeInfo, insufficient_with_claims
 from dra.engine.kube_scheduler.pod_requests import pod_requests

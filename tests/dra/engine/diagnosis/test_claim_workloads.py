@@ -24,6 +24,14 @@ def test_a_pod_with_two_claims_of_a_workload_counts_once():
     assert (row.namespace, row.reference, row.claims, row.devices, row.pods) == ("ml", "jobs.batch/train", 2, 2, 2)
 
 
+def test_a_claim_that_a_reservation_keeps_is_the_reservations():
+    keeps = {"apiGroup": "scheduling.koordinator.sh", "resource": "reservations", "name": "night", "uid": "uid-r"}
+    kept = claim("a", "n1/gpu-0", listed=(keeps,))
+    gone = claim("b", "n1/gpu-1", listed=(keeps, JOB), **FOR_TRAIN)
+    [row] = summed(kept, gone, workloads=(workload(WorkloadPhase.ABSENT),))
+    assert (row.reference, row.claims, row.devices) == ("reservation/night", 2, 2)
+
+
 @pytest.mark.parametrize(
     ("phase", "reference"),
     [

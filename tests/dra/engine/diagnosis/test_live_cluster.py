@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
+from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.diagnosis import audit
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster

@@ -88,6 +88,13 @@ def test_a_name_of_a_namespace_selects_nothing_else(asking, name):
     assert second.endswith("it must scrape the controller of dra-reserve")
 
 
+def test_a_token_of_a_file_is_sent(asking, tmp_path):
+    token_file = tmp_path / "token"
+    token_file.write_text("letter")
+    _, server = asking(["--prometheus-token-file", str(token_file)])
+    assert {headers["Authorization"] for headers in server.sent_headers} == {"Bearer letter"}
+
+
 @pytest.fixture
 def bundled(tmp_path):
     """Two claims, one of which no pod uses."""
@@ -121,6 +128,8 @@ def test_without_a_prometheus_there_is_the_present_alone(bundled):
         pytest.param(["--since", "soon"], "not a valid duration", id="no-time"),
         pytest.param(["--batch"], "does not work with --batch", id="batch"),
         pytest.param(["--prometheus", "http://h"], "a bundle is of one moment", id="a-bundle"),
+        pytest.param(["--prometheus-ca", __file__], "need --prometheus", id="a-ca-for-nothing"),
+        pytest.param(["--prometheus-token-file", __file__], "need --prometheus", id="a-token-for-nothing"),
         pytest.param(["--prometheus-label", "cluster"], "use the form cluster=eu-1", id="no-label"),
     ],
 )

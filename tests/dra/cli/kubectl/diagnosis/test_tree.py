@@ -48,6 +48,10 @@ def test_workloads_have_claims_devices_and_some_pods(tree):
     assert "   └─ … 2 more pods\n" in shown
 
 
+def test_a_claim_without_a_workload_is_that_of_its_reservation(tree):
+    assert "ml: reservation/r\n└─ claim kept: " in tree().output
+
+
 def test_wide_names_all_pods(tree):
     shown = tree("-o wide").output
     assert (shown.count("pod p"), "more pods" in shown) == (7, False)

@@ -46,6 +46,20 @@ def test_groups_are_followed_by_the_totals_and_the_free_devices(usage):
     ]
 
 
+def test_claims_that_a_reservation_keeps_are_the_reservations(tmp_path):
+    keeps = {"apiGroup": "scheduling.koordinator.sh", "resource": "reservations", "name": "night", "uid": "uid-r"}
+    kept = (claim("kept", "n1/gpu-0", listed=(keeps,)), claim("own", "n1/gpu-1", listed=(keeps,), **RESERVED))
+    write_bundle(snapshot(*kept), tmp_path / "b.tgz")
+    for arguments, prefix in (
+        (["usage", "--by", "workload"], "ml/"),
+        (["usage", "--idle", "--by", "workload"], "ml/"),
+        (["get", "claims", "-A"], ""),
+    ):
+        done = CliRunner().invoke(main, [*arguments, "--from", str(tmp_path / "b.tgz")])
+        cells = {cell for line in table(done.stdout) for cell in line}
+        assert {f"{prefix}reservation/night", f"{prefix}jobs.batch/train"} <= cells, done.output
+
+
 def test_nodes_have_free_devices_and_a_sum(usage):
     assert table(usage("--by node"))[1:] == [
         ["n1", "2", "1", "1", "1", "1", "1", "50%"],
