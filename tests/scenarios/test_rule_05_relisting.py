@@ -95,10 +95,11 @@ def scheduler_stands_still(target: Target) -> Iterator[None]:
 async def test_an_entry_that_the_scheduler_took_away_comes_back_after_a_growing_pause(
     namespace: Namespace, target: Target
 ) -> None:
+    """The pod has no gate: while the controller does not know that its own gate is gone, it counts no removal."""
     await _started_and_unlisted(namespace, [objects.pod("worker", PodShape(claim="shared"))])
     target.cluster.scheduler.freeze()
     async with namespace.history("shared") as history:
-        pod = await namespace.create(objects.pod("waiting", PodShape(claim="shared", gated=True)))
+        pod = await namespace.create(objects.pod("waiting", PodShape(claim="shared")))
         taken_off = []
         for _ in range(3):
             await steps.claim_is(namespace, "shared", lambda claim: listed(claim) == {"waiting"}, saying="it is listed")
