@@ -25,7 +25,7 @@ from typing import Any, Final
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, ClientLimits, Options
 from tests.scenarios import api as kubernetes
-from tests.scenarios import installation, namespaces, objects
+from tests.scenarios import gate_policy, installation, namespaces, objects
 from tests.scenarios.api import Api
 from tests.scenarios.claims import revision, started
 from tests.scenarios.controller import Controller, Settings
@@ -51,11 +51,17 @@ class Way(StrEnum):
     STOCK = "stock"
     UNGATED = "ours, ungated"
     GATED = "ours, gated, replace"
+    POLICY = "ours, gate by policy"
     ALONGSIDE = "ours, gated, alongside"
     LIMIT = "limit: private, listed claims"
 
 
-MODES: Final = {Way.UNGATED: Mode.REPLACE, Way.GATED: Mode.REPLACE, Way.ALONGSIDE: Mode.ALONGSIDE}
+MODES: Final = {
+    Way.UNGATED: Mode.REPLACE,
+    Way.GATED: Mode.REPLACE,
+    Way.POLICY: Mode.REPLACE,
+    Way.ALONGSIDE: Mode.ALONGSIDE,
+}
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,7 @@ FULL: Final = (
     Case(Way.LIMIT, 200, times=3),
     Case(Way.GATED, 200, times=3),
     Case(Way.UNGATED, 200, times=3),
+    Case(Way.POLICY, 200, times=3),
     Case(Way.ALONGSIDE, 200, times=3),
     Case(Way.GATED, 500),
     Case(Way.GATED, 5000),
@@ -139,6 +146,8 @@ async def join(namespace: Namespace, case: Case) -> float:
             await namespace.create(workload)
             reserved_for = "jobs.batch/train"
         await namespace.create(objects.claim("shared", device_class=devices, reserved_for=reserved_for))
+        if case.way is Way.POLICY:
+            await gate_policy.opt_in(namespace)
         began = time.monotonic()
         await namespace.create_all(objects.pods("p", case.pods, PodShape(claim="shared", gated=gated)))
         return await count.reaches(case.pods, within=case.within) - began
@@ -230,6 +239,7 @@ async def measure(
     options = Options(nodes=NODES) if limits is None else Options(nodes=NODES, scheduler_limits=limits)
     with Cluster(options) as cluster:
         installation.install(cluster.admin_kubeconfig)
+        gate_policy.install(cluster.admin_kubeconfig)  # for all ways; it applies to the namespaces that ask for it
         for case in cases:
             for _ in range(case.times):
                 await run(cluster, case, record=record)

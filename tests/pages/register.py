@@ -87,7 +87,8 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveDeschedulerPluginFails.md", ROUNDS),
     Page("docs/runbooks/DraReserveLoadUnknown.md", ROUNDS),
     Page("docs/runbooks/DraReserveApprovalsWait.md", ROUNDS),
-    Page("docs/runbooks/DraReserveNobodyLeads.md"),
+    Page("docs/runbooks/DraReserveNobodyLeads.md", KNOWN),
+    Page("docs/how-to/scheduling-gate.md", KNOWN),
     Page("docs/runbooks/DraReserveNobodyMigrates.md"),
     Page("docs/runbooks/DraReserveOrphans.md"),
     Page("docs/runbooks/DraReservePluginImpaired.md"),
@@ -194,6 +195,7 @@ NOBODY_ANSWERS = {
     ): "a plane has no PodGroups: tests/scenarios/behind_gates/test_pod_groups.py",
     re.compile(r"\| kubectl delete --raw /apis/scheduling"): "it removes a PodGroup that no API server can decode",
     re.compile(r"^helm "): "there is no release of it on the plane; tests/deploy/test_chart.py reads such commands",
+    re.compile(r"^kubectl dra install\b"): "a plane has no admission policies: tests/scenarios/test_gate_policy.py",
     re.compile(r"^kubectl dra preflight\b"): "a plane is no installation: tests/scenarios/test_preflight.py",
     re.compile(
         r"^kubectl dra uninstall"

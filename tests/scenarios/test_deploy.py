@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from tests.cluster.kubectl import kubectl
 from tests.scenarios import api as kubernetes
-from tests.scenarios import objects
-from tests.scenarios.api import Api, ApiError, Json
-from tests.scenarios.eventually import eventually
-from tests.scenarios.features import Feature
+from tests.scenarios.api import Api, ApiError
 from tests.scenarios.installation import KUSTOMIZATION
 from tests.scenarios.namespaces import Namespace
-from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, JOBS, NAMESPACES, NODES, PODS
+from tests.scenarios.resources import CLAIMS, JOBS, NODES, PODS
 from tests.scenarios.target import Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.ALONGSIDE)
-
-GATE_POLICY: Final = KUSTOMIZATION.parent / "policies" / "gate.yaml"
-OPT_IN: Final = "reserve.dra/gate"
 
 
 @pytest.mark.parametrize("overlay", [".", "alongside", "replace", "kind"])
@@ -71,59 +64,3 @@ async def test_the_service_account_may_not(
     with pytest.raises(ApiError) as refused:
         await controller.request(method, path, {}, content_type=merge)
     assert refused.value.status == 403
-
-
-@pytest.fixture
-async def opted_in(target: Target, namespace: Namespace) -> AsyncIterator[Namespace]:
-    """A namespace whose pods the policy gates, from now on."""
-    kubectl("apply", "--validate=strict", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
-    try:
-        await _label(namespace, "enabled")
-        await eventually(
-            lambda: _gates(namespace, PodShape(claim="shared")),
-            until=lambda gates: gates == [objects.GATE],
-            saying="the policy is in force",
-        )
-        yield namespace
-    finally:
-        kubectl("delete", "--ignore-not-found", f"--filename={GATE_POLICY}", kubeconfig=target.admin)
-
-
-OWN: Final = {"name": "own", "resourceClaimTemplateName": "template"}
-SHARED: Final = {"name": "shared", "resourceClaimName": "shared"}
-FOREIGN: Final = "example.com/other"
-
-
-@pytest.mark.needs(Feature.GATE_POLICY)
-async def test_the_policy_gates_pods_that_share_a_claim_and_no_others(opted_in: Namespace) -> None:
-    async def gates(**spec: Any) -> list[str]:
-        return await _gates(opted_in, PodShape(spec=spec))
-
-    assert await gates(resourceClaims=[SHARED]) == [objects.GATE]
-    assert await gates(resourceClaims=[OWN, SHARED]) == [objects.GATE]
-    assert await gates(resourceClaims=[SHARED], schedulingGates=[{"name": objects.GATE}]) == [objects.GATE]
-    assert await gates(resourceClaims=[SHARED], schedulingGates=[{"name": FOREIGN}]) == [FOREIGN, objects.GATE]
-    assert await gates(resourceClaims=[SHARED], nodeName="node-000") == []
-    assert await gates(resourceClaims=[OWN]) == []
-    assert await gates() == []
-
-
-@pytest.mark.needs(Feature.GATE_POLICY)
-async def test_the_policy_leaves_namespaces_alone_that_did_not_ask(opted_in: Namespace) -> None:
-    await _label(opted_in, None)
-    await eventually(
-        lambda: _gates(opted_in, PodShape(claim="shared")),
-        until=lambda gates: gates == [],
-        saying="without the label pods get no gate",
-    )
-
-
-async def _label(namespace: Namespace, value: str | None) -> None:
-    await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": {OPT_IN: value}}})
-
-
-async def _gates(namespace: Namespace, shape: PodShape) -> list[str]:
-    """Return the gates with which a pod would be created."""
-    path = PODS.path(namespace=namespace.name)
-    made: Json = await namespace.api.request("POST", path, objects.pod("probe", shape), query={"dryRun": "All"})
-    return [gate["name"] for gate in made["spec"].get("schedulingGates", [])]

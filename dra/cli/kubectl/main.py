@@ -124,7 +124,9 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra install --dry-run",
         "kubectl dra install --image registry.example.com/dra-reserve:0.1.0",
         "kubectl dra install --mode replace --with reservations,descheduler",
+        "kubectl dra install --gate ml --gate vision --dry-run",
     ),
+    "ungate": ("kubectl dra ungate ml --dry-run", "kubectl dra ungate ml vision"),
     "downgrade": ("kubectl dra downgrade", "kubectl dra downgrade --apply"),
     "uninstall": ("kubectl dra uninstall --dry-run", "kubectl dra uninstall"),
     "adopt": ("kubectl dra adopt",),
@@ -230,6 +232,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.declarations.installation:install",
         "Install dra-reserve, or upgrade or extend an installation, after showing a plan.",
     ),
+    "ungate": (
+        "dra.cli.kubectl.declarations.installation:ungate",
+        "Remove the gate reserve.dra/claim from the pods of namespaces, also while no controller works.",
+    ),
     "adopt": (
         "dra.cli.kubectl.declarations.installation:adopt",
         "Re-enable the controllers after a downgrade and verify them.",
@@ -248,7 +254,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit", "ui"),
     "Planning commands": ("simulate", "deschedule"),
     "Management commands": ("apply", "colocation", "reserve", "migrate", "approve", "reject", "release", "wait"),
-    "Troubleshooting commands": ("bundle",),
+    "Troubleshooting commands": ("ungate", "bundle"),
     "Installation commands": ("preflight", "install", "verify", "downgrade", "adopt", "uninstall"),
 }
 """Sections of the list of commands, in the order in which a new user needs them."""

@@ -139,6 +139,14 @@ def verify(**options: Any) -> None:  # noqa: ANN401 - the options above
     default="",
     help=f"Components in addition: {', '.join(OPTIONAL_COMPONENTS)}.",
 )
+@click.option(
+    "--gate",
+    "gated",
+    multiple=True,
+    metavar="NAMESPACE",
+    shell_complete=complete_namespace,
+    help="Gate new pods of this namespace that name a claim, so that they start faster. Can be repeated.",
+)
 @click.option("--image", help="Image to run. Default: the installed image, or the one that the manifests name.")
 @click.option(
     "--config",
@@ -154,11 +162,30 @@ def install(**options: Any) -> None:  # noqa: ANN401 - the options above
     The plan lists each object that is created, changed or left unchanged, as the API server would store it. Settings
     and image of an installation are kept. In mode replace, you disable the stock claim controller yourself.
 
+    With --gate, no such pod of the namespace starts while no controller works: see kubectl dra ungate --help.
+
     Exit code: 0 installed, or nothing prevents it; 1 something prevents it, or you declined; 2 error.
     """
     from dra.cli.kubectl.install.command import run_install  # noqa: PLC0415 - see the head of the module
 
     run_install(**options)
+
+
+@click.command()
+@click.argument("namespaces", metavar="NAMESPACE...", nargs=-1, required=True, shell_complete=complete_namespace)
+@client_options
+@click.option("--keep-label", is_flag=True, help="Leave the label that makes the policy gate new pods.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+def ungate(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Remove the gate reserve.dra/claim from the pods of namespaces, also while no controller works.
+
+    The command first removes the label reserve.dra/gate from each namespace, so that new pods get no gate. Gates of
+    other projects stay. Pods without the gate start more slowly, and as safely. To gate the namespaces again, use
+    kubectl dra install --gate. Exit code: 0 no pod has the gate, 1 a pod or a label was left, 2 error.
+    """
+    from dra.cli.kubectl.gate.ungate import run_ungate  # noqa: PLC0415 - see the head of the module
+
+    run_ungate(**options)
 
 
 @click.command()

@@ -109,7 +109,8 @@ POD_PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.GATED: ProblemText(
         "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
-        "{lease}): start the controller, or remove the gate{count_text}",
+        "{lease}): start the controller, or remove the gate{count_text} (also from later pods: kubectl dra ungate "
+        "--help)",
         OPEN_GATE,
     ),
     ProblemCode.GATE_UNKNOWN: ProblemText(

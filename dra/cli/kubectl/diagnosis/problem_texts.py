@@ -213,7 +213,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "is {presence}: no dra-reserve controller is known to run. {gated} pods wait for the removal of their "
         "scheduling gate, {claims} claims in use have no entry of their workload, {reserved} reserved claims with "
         "devices are not released: {objects}",
-        WeighedChoice("start the dra-reserve controller; to look for it: kubectl get pods -n {namespace}"),
+        WeighedChoice(
+            "start the dra-reserve controller; to look for it: kubectl get pods -n {namespace}. To let pods start "
+            "without it: kubectl dra ungate --help"
+        ),
     ),
     ProblemCode.NOT_ENTERED: ProblemText(
         "does not list {workload}, whose pods use it: no dra-reserve controller is known to run (lease {lease})",

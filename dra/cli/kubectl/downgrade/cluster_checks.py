@@ -10,6 +10,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, controller_pid, server_time
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
+from dra.cli.kubectl.gate.opt_in import GATE_LABEL
 from dra.cli.kubectl.preflight import stock_controller, stock_controller_reader
 from dra.cli.kubectl.preflight.controller import find_deployments
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
@@ -104,7 +105,6 @@ def _kept_claim_remedy(assessment: DowngradeAssessment) -> Remedy:
     )
 
 
-GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
 
 PLUGIN_POLICIES: Final = frozenset(
@@ -280,7 +280,8 @@ async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult
     if not asking:
         return CheckResult(check="namespaces", state=CheckState.OK, detail="no namespace requests the gate")
     remedy = WeighedChoice(
-        f"ask the owners of {list_names(asking)} to remove label {GATE_LABEL}: otherwise new pods there never start"
+        f"tell the owners of {list_names(asking)}, and remove label {GATE_LABEL} and the gates (kubectl dra ungate "
+        "--help): otherwise new pods there never start"
     )
     detail = f"{list_names(asking)} request the gate"
     return CheckResult(check="namespaces", state=CheckState.MISSING, detail=detail, remedy=remedy)

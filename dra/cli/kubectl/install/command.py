@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from dra.cli.kubectl import checklist, connection, printers
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, error_text, run
 from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.gate import opt_in
 from dra.cli.kubectl.install import installed
 from dra.cli.kubectl.install.installed import Installed
 from dra.cli.kubectl.install.plan import PlannedAction, PlannedWrite, Planner
@@ -44,7 +45,7 @@ _LABEL: Final = "applies to the pods of namespaces with the label "
 COMPONENT_NOTES: Final[Mapping[str, str]] = {
     "reservations": _SCHEDULER,
     "koordinator": f"{_LABEL}reserve.dra/koordinator=enabled",
-    "gate": f"{_LABEL}reserve.dra/gate=enabled",
+    "gate": f"{_LABEL}{opt_in.GATE_LABEL}={opt_in.ENABLED}",
     "colocation": f"begins with the ConfigMap slo-controller-config: {page_url('how-to/colocation.md')}",
 }
 """Component → what remains to be done after the installation."""
@@ -79,6 +80,7 @@ def run_install(  # noqa: PLR0913 - one for each option
     output: PrintOptions,
     mode: str,
     optional: str,
+    gated: Sequence[str],
     image: str | None,
     config: Path | None,
     dry_run: bool,
@@ -87,7 +89,8 @@ def run_install(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Run ``kubectl dra install``; the declaration describes the options."""
     files = {CONTROLLER_CONFIG: config.read_text(encoding="utf-8")} if config is not None else {}
-    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in optional.split(",")))))
+    chosen = [*optional.split(","), *(["gate"] if gated else [])]
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in chosen))))
     selection = Selection(mode=ControllerMode(mode), optional=names, image=image, files=files)
     try:
         selection.check()
@@ -95,7 +98,7 @@ def run_install(  # noqa: PLR0913 - one for each option
         raise click.UsageError(str(error)) from error
 
     async def work(connection: Connection) -> None:
-        planner, plan = await _plan(connection, selection, force_conflicts=force_conflicts)
+        planner, plan = await _plan(connection, selection, gated, force_conflicts=force_conflicts)
         click.echo(_format_plan(plan, output))
         if plan.obstacles:
             print_to_stderr(f"error: {'; '.join(plan.obstacles)}; nothing was changed")
@@ -124,7 +127,9 @@ def _confirm() -> None:
         raise SystemExit(1)
 
 
-async def _plan(connected: Connection, selection: Selection, *, force_conflicts: bool) -> tuple[Planner, InstallPlan]:
+async def _plan(
+    connected: Connection, selection: Selection, gated: Sequence[str], *, force_conflicts: bool
+) -> tuple[Planner, InstallPlan]:
     replaces = selection.mode is ControllerMode.REPLACE
     checks = await find_obstacles(connected, replace=replaces)
     if replaces:
@@ -137,7 +142,10 @@ async def _plan(connected: Connection, selection: Selection, *, force_conflicts:
     is_local_plane = await connection.companion_processes(connected.client) is not None
     planner = Planner(connected, force_conflicts=force_conflicts, local_plane=is_local_plane)
     writes = await planner.plan(wanted.objects())
-    notes = tuple(_notes(wanted, present, given=selection))
+    # The namespaces come last: the policy gates pods only once the controller that removes the gate is installed.
+    for namespace in dict.fromkeys(gated):
+        writes.append(await planner.plan_label(namespace, opt_in.GATE_LABEL, opt_in.ENABLED))
+    notes = (*_notes(wanted, present, given=selection), *map(_gate_note, dict.fromkeys(gated)))
     return planner, InstallPlan(checks=tuple(checks), writes=tuple(writes), notes=notes)
 
 
@@ -160,6 +168,10 @@ def _notes(wanted: Selection, present: Installed, *, given: Selection) -> Iterat
     for name in wanted.optional:
         if name in COMPONENT_NOTES:
             yield f"{name}: {COMPONENT_NOTES[name]}"
+
+
+def _gate_note(namespace: str) -> str:
+    return f"--gate {namespace}: {opt_in.COSTS}. The way out: kubectl dra ungate --help"
 
 
 def _format_plan(plan: InstallPlan, output: PrintOptions) -> str:

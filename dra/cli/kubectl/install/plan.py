@@ -6,13 +6,14 @@ anything is written. Objects in a namespace that does not exist yet cannot be tr
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
 from dra.cli.kubectl.apply import resource_for, resource_name
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.gate.opt_in import GATE_POLICY, WITHOUT_POLICY
 from dra.cli.kubectl.install.selection import Json, object_id
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.option_values import FIELD_MANAGER
@@ -104,6 +105,15 @@ class Planner:
 
         return list(await asyncio.gather(*map(limited, objects)))
 
+    async def plan_label(self, namespace: str, label: str, value: str) -> PlannedWrite:
+        """Return the planned write of a label of a namespace, which must exist; raise ApiError."""
+        metadata = {"name": namespace, "labels": {label: value}}
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        planned = await self._planned(manifest)
+        if planned.action is PlannedAction.CREATE:
+            return replace(planned, action=PlannedAction.REFUSED, detail="no such namespace: create it first")
+        return planned
+
     async def write(self, planned: Iterable[PlannedWrite], report: Callable[[PlannedWrite], None]) -> None:
         """Create and change the objects in order, and report each; raise ApiError at the first failure."""
         for write in planned:
@@ -150,6 +160,8 @@ class Planner:
             detail = "a local plane evaluates no policies"
             return PlannedWrite(manifest=manifest, action=PlannedAction.SKIP, detail=detail)
         detail = f"the API server does not serve kind {kind} in {version}"
+        if manifest["metadata"]["name"] == GATE_POLICY:
+            detail += f": {WITHOUT_POLICY}"
         return PlannedWrite(manifest=manifest, action=PlannedAction.REFUSED, detail=detail)
 
     async def _read(self, resource: Resource, key: Key) -> Json | None:

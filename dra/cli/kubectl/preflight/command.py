@@ -18,12 +18,12 @@ from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.preflight import access_review, certificates, next_version, node_kernels
+from dra.cli.kubectl.preflight import access_review, certificates, gate, next_version, node_kernels
 from dra.cli.kubectl.preflight import colocation as colocation_check
 from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
-from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
+from dra.cli.kubectl.preflight.koordinator import KoordinatorInstallation
 from dra.cli.kubectl.preflight.stock_controller import judge_stock_controller
 from dra.cli.kubectl.preflight.stock_controller_reader import find_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions
@@ -35,7 +35,7 @@ from dra.kube.client import Client, ServerVersion
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import NAMESPACES, NODES, POD_MIGRATION_JOBS, RESERVATIONS, Resource
+from dra.kube.resources import NAMESPACES, NODES, POD_MIGRATION_JOBS, RESERVATIONS
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from dra.model.references import GroupResource
 
@@ -53,8 +53,6 @@ DESCHEDULER_ACCOUNT: Final = "dra-reserve-descheduler"
 
 CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 """User name of the controller's service account in the manifests."""
-
-GATE_POLICY: Final = "gate.reserve.dra"
 
 
 class _NodeSystemInfo(Struct, frozen=True):
@@ -107,7 +105,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_version(client),
         _check_resource_api(discovery),
         _check_stock_controller(client, options, now=now),
-        _check_gate_policy(client, discovery),
+        gate.check_gate(client, discovery),
         _check_pod_group_api(discovery),
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
@@ -249,44 +247,6 @@ async def _check_certificates(client: Client, *, now: datetime | None) -> CheckR
     except certificates.SecretsUnreadableError as error:
         return CheckResult(check=certificates.CHECK, state=CheckState.UNKNOWN, detail=str(error))
     return certificates.judge_ends(ends, now=now or SYSTEM.wall())
-
-
-async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResult:
-    """Judge the policy that adds our gate to pods: without it, pods start slower, but as safely."""
-    kind = GroupResource(resource="mutatingadmissionpolicies", group=ADMISSION)
-    policies = await discovery.resolve(kind)
-    if policies is None:
-        detail = (
-            "MutatingAdmissionPolicy is not served (requires 1.36; a local plane has none): add the gate to the pod "
-            "templates"
-        )
-        return CheckResult(check="gate policy", state=CheckState.WARNING, detail=detail)
-    bindings = await discovery.resolve(GroupResource(resource="mutatingadmissionpolicybindings", group=ADMISSION))
-    installed = await _exists(client, policies) and bindings is not None and await _exists(client, bindings)
-    served = f"MutatingAdmissionPolicy {policies.version}"
-    if policies.version != "v1":
-        detail = f"{served}, but the policy requires v1: add the gate to the pod templates"
-        return CheckResult(check="gate policy", state=CheckState.WARNING, detail=detail)
-    if installed:
-        return CheckResult(
-            check="gate policy", state=CheckState.OK, detail=f"{served}, policy {GATE_POLICY} is installed"
-        )
-    return CheckResult(
-        check="gate policy",
-        state=CheckState.WARNING,
-        detail=f"{served}, policy {GATE_POLICY} is not installed: pods without the gate start slower",
-        remedy=WeighedChoice(
-            "install component gate (kubectl dra install --help): pods in labelled namespaces then get the gate"
-        ),
-    )
-
-
-async def _exists(client: Client, kind: Resource) -> bool:
-    try:
-        await client.get(kind, ("", GATE_POLICY), PartialObjectMetadata)
-    except NotFound:
-        return False
-    return True
 
 
 async def _check_pod_group_api(discovery: Discovery) -> CheckResult:

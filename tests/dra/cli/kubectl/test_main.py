@@ -101,6 +101,7 @@ ARGUMENTS = {
     "deschedule": ["--dry-run"],
     "approve": ["--all"],
     "reject": ["j"],
+    "ungate": ["ml"],
 }
 """What a command cannot do without."""
 

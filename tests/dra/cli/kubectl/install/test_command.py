@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
+from dra.kube.transport import Request
+from localplane.objects import encode
 from localplane.schemas.builtin_schemas import Dialect
 from tests.localplane.threaded import served
 
@@ -121,3 +123,49 @@ def test_a_configuration_that_is_none_is_refused_before_anything_is_written(run,
     done = run("--yes", f"--config={given}")
     assert "configuration of the controller: qqps: unknown field" in done.stderr
     assert installed(run) == 0
+
+
+async def namespace_of_a_team(server):
+    """A namespace that somebody else has created."""
+    body = encode({"metadata": {"name": "ml", "labels": {"team": "vision"}}})
+    request = Request(method="POST", path="/api/v1/namespaces", body=body, content_type="application/json", timeout=5.0)
+    assert (await server.handle(request)).status == 201
+
+
+@pytest.fixture
+def run_beside_a_team(tmp_path, monkeypatch):
+    """Run the command on a server with namespace ml, which is a local plane or not."""
+
+    def call(*arguments, is_plane=True):
+        async def processes(_client):
+            return {} if is_plane else None
+
+        monkeypatch.setattr("dra.cli.kubectl.connection.companion_processes", processes)
+        return CliRunner().invoke(main, ["install", f"--kubeconfig={kubeconfig}", *arguments])
+
+    with served(tmp_path, Dialect.STOCK, prepare=namespace_of_a_team) as kubeconfig:
+        yield call
+
+
+def test_gate_labels_the_namespace_last_and_says_what_that_costs(run_beside_a_team):
+    done = run_beside_a_team("--gate=ml", "--gate=ml", "--yes")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.index("deployment.apps/dra-reserve-controller") < done.stderr.index("namespace/ml changed")
+    assert done.stdout.count("none starts while no controller works. The way out: kubectl dra ungate --help") == 1
+    again = json.loads(run_beside_a_team("--gate=ml", "--dry-run", "-o", "json").stdout)
+    assert [write["action"] for write in again["objects"] if write["name"] == "ml"] == ["unchanged"]
+
+
+def test_gate_creates_no_namespace(run_beside_a_team):
+    done = run_beside_a_team("--gate=typo", "--yes")
+    assert done.exit_code == 1
+    assert "no such namespace: create it first" in done.stdout
+    assert "nothing was changed" in done.stderr
+
+
+def test_gate_is_refused_where_the_api_server_has_no_such_policies(run_beside_a_team):
+    done = run_beside_a_team("--gate=ml", "--yes", is_plane=False)
+    assert done.exit_code == 1
+    assert "does not serve kind MutatingAdmissionPolicy in admissionregistration.k8s.io/v1: the gate by" in done.stdout
+    assert "write the gate reserve.dra/claim into the pod templates" in done.stdout
+    assert "nothing was changed" in done.stderr
