@@ -17,26 +17,23 @@ import os
 import statistics
 import sys
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench import readme
-from tests.cluster import kubeconfig
+from bench.binder import configure, extender, program
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE
 from tests.cluster.kubectl import kubectl
 from tests.cluster.options import Options
-from tests.cluster.ports import LOOPBACK, free
-from tests.cluster.probes import healthy
+from tests.cluster.ports import free
 from tests.scenarios import api as kubernetes
 from tests.scenarios import installation
 from tests.scenarios.eventually import eventually
-from tests.scenarios.reservations.conftest import DEPLOY, PROGRAM, ROOT, certified, over_http, over_https, section
+from tests.scenarios.reservations.conftest import DEPLOY, certified, over_http, over_https, section
 from tests.scenarios.reservations.test_manual import reservation, stranger
 from tests.scenarios.resources import PODS, RESERVATIONS
 
 if TYPE_CHECKING:
-    from tests.cluster.processes import Process
     from tests.scenarios.api import Api
 
 HTTP: Final = "HTTP"
@@ -48,24 +45,6 @@ LEASE: Final = 400
 HELD: Final = 100
 UNBOUND: Final = "spec.nodeName="
 LONGEST: Final = 120.0
-
-
-def program(cluster: Cluster, name: str, command: str, account: str, configuration: dict[str, Any]) -> Process:
-    """Return a process of ours, with its installed rights."""
-    folder, (probes,) = cluster.folder.path, free(1)
-    own = kubeconfig.for_service_account(
-        folder / f"{name}.kubeconfig",
-        admin=cluster.admin_kubeconfig,
-        namespace=installation.NAMESPACE,
-        name=account,
-    )
-    file = folder / f"{name}.yaml"
-    common = {"probes": {"address": LOOPBACK, "port": probes}, "metrics": None, "leaderElection": {"enabled": False}}
-    file.write_text(json.dumps(configuration | common), encoding="utf-8")
-    ready = partial(healthy, probes, "/readyz", tls=False)
-    process = cluster.folder.process(name, [*PROGRAM, command, f"--kubeconfig={own}", f"--config={file}"], ready=ready)
-    process.env = {**process.env, "PYTHONPATH": str(ROOT)}
-    return process
 
 
 async def rate(api: Api, pods: int) -> float:
@@ -91,12 +70,6 @@ async def rate(api: Api, pods: int) -> float:
     return pods / seconds
 
 
-async def configure(cluster: Cluster, configuration: dict[str, Any]) -> None:
-    """Start the scheduler anew."""
-    (cluster.folder.path / "scheduler.json").write_text(json.dumps(configuration), encoding="utf-8")
-    await asyncio.to_thread(cluster.scheduler.restart)
-
-
 class Round(NamedTuple):
     """Pods a second, one after the other; and what a pod costs the extender, in ms of a processor."""
 
@@ -108,12 +81,8 @@ class Round(NamedTuple):
 async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[Round]:
     """Return what was seen without the extender, and with it, asked in each way."""
     certificates = certified(cluster.folder.path)
-    serve = {"serve": {"address": LOOPBACK, "port": port}, "bindSeconds": 2}
-    ways = {HTTP: ({}, over_http(port)), HTTPS: ({"tls": section(certificates)}, over_https(port, certificates))}
-    extenders = {
-        way: program(cluster, f"extender-{way}", "scheduler-extender", "dra-reserve-extender", serve | tls)
-        for way, (tls, _) in ways.items()
-    }
+    ways = {HTTP: (None, over_http(port)), HTTPS: (section(certificates), over_https(port, certificates))}
+    extenders = {way: extender(cluster, port, name=f"extender-{way}", tls=tls) for way, (tls, _) in ways.items()}
     switched = {"mode": "alongside", "reservations": True}
     controller = program(cluster, "controller", "controller", "dra-reserve-controller", switched)
     stock = json.loads((cluster.folder.path / "scheduler.json").read_text())
@@ -122,16 +91,16 @@ async def measure(cluster: Cluster, port: int, *, pods: int, runs: int) -> list[
         for _ in range(runs):
             this_round = Round(await rate(api, pods), {}, {})
             for way, (_, asking) in ways.items():
-                extender = extenders[way]
-                await asyncio.to_thread(extender.start)
+                asked = extenders[way]
+                await asyncio.to_thread(asked.start)
                 await asyncio.to_thread(controller.start)
                 await configure(cluster, stock | asking)
                 await hold(api)
-                before = extender.processor_seconds
+                before = asked.processor_seconds
                 this_round.rates[way] = await rate(api, pods)
-                this_round.costs[way] = (extender.processor_seconds - before) / pods * 1000
+                this_round.costs[way] = (asked.processor_seconds - before) / pods * 1000
                 await asyncio.to_thread(controller.stop)
-                await asyncio.to_thread(extender.stop)
+                await asyncio.to_thread(asked.stop)
                 await configure(cluster, stock)
             rounds.append(this_round)
             by_way = ", ".join(f"{pods_per_second:.1f} over {way}" for way, pods_per_second in this_round.rates.items())

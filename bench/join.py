@@ -2,9 +2,10 @@
 
 The limit is the same pods each with a private claim that lists it already: then the scheduler writes no claim at all,
 and what is left is its own client limit (two requests a pod since it patches nominatedNodeName, specs/real-cluster.md).
-All ways run one after the other on one cluster, so that the machine's mood is the same for all of them.
+All ways run one after the other on one cluster, so that the machine's mood is the same for all of them. `--binder`
+compares the limit with what the scheduler extender makes of it: as the binder of all pods, it sends one of the two.
 
-    python -m bench.join [--quick] [--write]
+    python -m bench.join [--quick] [--binder] [--write]
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from bench import binder, readme
+from bench.binder import Entry
+from bench.component_requests import requests_sent
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER, ClientLimits, Options
 from tests.scenarios import api as kubernetes
@@ -53,15 +58,15 @@ class Way(StrEnum):
     GATED = "ours, gated, replace"
     POLICY = "ours, gate by policy"
     ALONGSIDE = "ours, gated, alongside"
+    BOUND = "ours, gated, replace, the extender binds"
+    CALLED = "ours, gated, replace, the extender filters, ranks and binds"
     LIMIT = "limit: private, listed claims"
 
 
-MODES: Final = {
-    Way.UNGATED: Mode.REPLACE,
-    Way.GATED: Mode.REPLACE,
-    Way.POLICY: Mode.REPLACE,
-    Way.ALONGSIDE: Mode.ALONGSIDE,
-}
+REPLACING: Final = (Way.UNGATED, Way.GATED, Way.POLICY, Way.BOUND, Way.CALLED)
+MODES: Final = {**dict.fromkeys(REPLACING, Mode.REPLACE), Way.ALONGSIDE: Mode.ALONGSIDE}
+ENTRIES: Final = {Way.BOUND: Entry.BIND_ONLY, Way.CALLED: Entry.RESERVATIONS}
+"""What the scheduler's file says of the extender; nothing for other ways."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,10 @@ class Outcome:
     seconds: float
     writes: float
     conflicts: float
+    requests: float = 0.0
+    """Requests of the scheduler for each pod, its Events included."""
+    load: float = 0.0
+    """The machine's load average at the end."""
 
     @property
     def rate(self) -> float:
@@ -101,6 +110,9 @@ FULL: Final = (
     Case(Way.STOCK, 200),
 )
 FAST: Final = (Case(Way.LIMIT, 1000), Case(Way.GATED, 1000, times=3))
+BINDER: Final = 3 * (Case(Way.LIMIT, 1000), Case(Way.GATED, 1000), Case(Way.BOUND, 1000), Case(Way.CALLED, 1000))
+"""In rounds: each ratio is of neighbours."""
+
 QUICK: Final = (Case(Way.GATED, 200), Case(Way.UNGATED, 200))
 
 
@@ -135,7 +147,7 @@ class Count:
 async def join(namespace: Namespace, case: Case) -> float:
     """Let the pods of a case join and return how many seconds that took, creation included."""
     devices = await namespace.offer_devices(1)
-    gated = case.way in {Way.GATED, Way.ALONGSIDE, Way.LIMIT}
+    gated = case.way not in {Way.STOCK, Way.UNGATED}
     async with counting(namespace) as count:
         if case.way is Way.LIMIT:
             return await join_private(namespace, count, case, devices)
@@ -210,15 +222,28 @@ async def run(cluster: Cluster, case: Case, *, record: Callable[[Outcome], None]
         controller = Controller(cluster.folder, settings, name="controller")
         await controller.start()
     metrics: dict[str, float] = {}
-    async with kubernetes.connect(cluster.admin_kubeconfig) as client:
-        async with namespaces.temporary(client, purpose=case.way) as namespace:
+    entry = ENTRIES.get(case.way)
+    extending = nullcontext() if entry is None else binder.binding(cluster, entry)
+    async with kubernetes.connect(cluster.admin_kubeconfig) as client, extending:
+        async with namespaces.temporary(client, purpose=case.way.name) as namespace:
+            before = await requests_sent(cluster.ports.scheduler)
             seconds = await join(namespace, case)
+            requests = await requests_sent(cluster.ports.scheduler) - before
             if controller is not None:
                 metrics = await controller.metrics()
                 await controller.stop()
             writes = total(metrics, "dra_reserve_claim_writes_total")
             conflicts = total(metrics, "dra_reserve_claim_conflicts_total")
-            record(Outcome(case.way.value, case.pods, round(seconds, 2), writes, conflicts))
+            outcome = Outcome(
+                case.way.value,
+                case.pods,
+                round(seconds, 2),
+                writes,
+                conflicts,
+                requests=round(requests / case.pods, 2),
+                load=round(os.getloadavg()[0], 1),
+            )
+            record(outcome)
         await gone(client, namespace.name)
 
 
@@ -276,7 +301,10 @@ def medians(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], float]:
 def table(outcomes: list[Outcome]) -> str:
     """Return a table with ratios to the limit and to stock at the same number of pods, if they were measured."""
     rates = medians(outcomes)
-    header = ("way", "pods", "runs", "pods/s (median)", "of the limit", "times stock", "claim writes/pod")
+    header = (
+        *("way", "pods", "runs", "pods/s (median)", "of the limit", "times stock"),
+        *("claim writes/pod", "scheduler requests/pod", "load average"),
+    )
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     for (way, pods), rate in rates.items():
         limit = rates.get((Way.LIMIT.value, pods))
@@ -291,6 +319,8 @@ def table(outcomes: list[Outcome]) -> str:
             f"{rate / limit:.2f}" if limit else "",
             f"{rate / stock:.1f}" if stock else "",
             f"{writes:.3f}" if writes else "",
+            f"{statistics.median(o.requests for o in runs):.1f}",
+            f"{min(o.load for o in runs):g} to {max(o.load for o in runs):g}",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -300,15 +330,20 @@ def main() -> None:
     """Measure, print the tables, and keep the outcomes if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="200 pods, once each, without stock")
+    parser.add_argument("--binder", action="store_true", help="1,000 pods: the limit, ours, and the extender as binder")
     parser.add_argument("--write", action="store_true", help=f"keep the outcomes in {RESULTS.name}")
     arguments = parser.parse_args()
     default, fast = Record(), Record(f"\nscheduler at {FAST_SCHEDULER.qps} QPS\n")
-    default.measure(QUICK if arguments.quick else FULL)
-    if not arguments.quick:
+    records = {"binder": default} if arguments.binder else {"default": default, "fast": fast}
+    default.measure(BINDER if arguments.binder else QUICK if arguments.quick else FULL)
+    if not (arguments.quick or arguments.binder):
         fast.measure(FAST, FAST_SCHEDULER)
     if arguments.write:
-        kept = {"default": [vars(o) for o in default.outcomes], "fast": [vars(o) for o in fast.outcomes]}
+        kept = json.loads(RESULTS.read_text(encoding="utf-8"))
+        kept |= {name: [vars(o) for o in record.outcomes] for name, record in records.items()}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        if arguments.binder:
+            readme.write(table(default.outcomes), mark="binder")
 
 
 if __name__ == "__main__":

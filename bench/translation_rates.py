@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import ssl
 import statistics
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import aiohttp
-
+from bench.component_requests import requests_sent
 from bench.join import counting, gone
 from bench.translated_pods import PRIORITY, Asking, install, namespace_for, pod, remove
 from dra.engine.translation import template_names
 from dra.engine.translation.templates import template_manifest
 from dra.engine.translation.translated_pods import translate
 from tests.cluster.options import ALL_CONTROLLERS, WITHOUT_CLAIM_CONTROLLER
-from tests.cluster.ports import LOOPBACK
-from tests.scenarios import installation, metrics
+from tests.scenarios import installation
 from tests.scenarios.claims import bound
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.target import Mode
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from tests.scenarios.namespaces import Namespace
 
 WITHIN: Final = 300.0
-REQUESTS: Final = "rest_client_requests_total"
 COMPONENTS: Final = ("scheduler", "controller manager")
 """Components that count their requests."""
 
@@ -178,18 +174,8 @@ async def _pods(namespace: Namespace, way: Way, count: int) -> list[Json]:
 async def _used(cluster: Cluster, components: dict[str, Process]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the requests of the components that tell, and the milliseconds of a processor of all."""
     ports = (cluster.ports.scheduler, cluster.ports.controller_manager)
-    requests = {name: await _requests(port) for name, port in zip(COMPONENTS, ports, strict=True)}
+    requests = {name: await requests_sent(port) for name, port in zip(COMPONENTS, ports, strict=True)}
     return requests, {name: process.processor_seconds * 1000 for name, process in components.items()}
-
-
-async def _requests(port: int) -> float:
-    """Return the number of requests that a component of Kubernetes has sent; its certificate is of its own making."""
-    url = f"https://{LOOPBACK}:{port}/metrics"
-    unchecked = ssl.create_default_context()
-    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
-    async with aiohttp.ClientSession(trust_env=False) as session, session.get(url, ssl=unchecked) as answer:
-        answer.raise_for_status()
-        return metrics.total(metrics.parse(await answer.text()), REQUESTS)
 
 
 def _median(values: Iterable[float | None]) -> str:

@@ -189,6 +189,8 @@ class SchedulerExtender(ChartSection):
     """Names, one of which the scheduler's client certificate must have; empty: any certificate of the authority."""
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4
     """Maximum seconds for a bind; less than httpTimeout in the scheduler's file."""
+    bind_only: bool = False
+    """Print the scheduler's file for a cluster without Reservations, in which the extender only binds pods."""
     load_aware: LoadAwareScheduling = LoadAwareScheduling()
     node_name: str = ""
     """Node to run on, if there is no scheduler without the extender that could place the pods."""

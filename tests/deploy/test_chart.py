@@ -512,16 +512,21 @@ def test_the_notes_name_commands_that_exist_and_the_namespace_of_the_release(mod
     assert "kubectl dra downgrade --apply --lease-namespace elsewhere" in said
 
 
-def test_the_notes_say_what_has_to_be_done_to_the_scheduler():
-    said = notes({"reservations": {"enabled": True, "extender": {"bindSeconds": 2.5}}})
+@pytest.mark.parametrize(
+    ("bind_only", "sample"),
+    [(False, "scheduler-configuration.yaml"), (True, "scheduler-configuration-bind-only.yaml")],
+)
+def test_the_notes_say_what_has_to_be_done_to_the_scheduler(bind_only, sample):
+    said = notes({"reservations": {"enabled": True, "extender": {"bindSeconds": 2.5, "bindOnly": bind_only}}})
     assert unknown_commands(said) == []
     assert "kubectl get service dra-reserve-extender -n elsewhere\n" in said
-    sample = yaml.safe_load((ROOT / "deploy/reservations/scheduler-configuration.yaml").read_text())
-    (extender,) = sample["extenders"]
+    expected = yaml.safe_load((ROOT / "deploy/reservations" / sample).read_text())
+    (extender,) = expected["extenders"]
     extender["tlsConfig"]["serverName"] = "dra-reserve-extender.elsewhere.svc"
     extender["httpTimeout"] = "3.5s"
     (told,) = re.findall(r"^  apiVersion: kubescheduler.*?(?=\n\n)", said, re.MULTILINE | re.DOTALL)
-    assert yaml.safe_load(textwrap.dedent(told)) == sample
+    assert yaml.safe_load(textwrap.dedent(told)) == expected
+    assert ("kubectl dra reserve trial" in said) is not bind_only
 
 
 def test_without_the_extender_nothing_is_said_of_the_scheduler():

@@ -40,6 +40,9 @@ EXAMPLES: Final = ROOT / "examples" / "reservations"
 PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
 """What is installed, run from the working tree."""
 
+SCHEDULER_FIELDS: Final = ("profiles", "percentageOfNodesToScore", "extenders")
+"""What the samples of the scheduler's file say of the extender."""
+
 RUNNING: Final = pytest.StashKey[list[Process]]()
 """The processes whose logs are shown where a test fails."""
 
@@ -122,16 +125,18 @@ def section(certificates: dict[str, Path]) -> dict[str, str]:
     return {field: str(certificates[name]) for field, name in files.items()}
 
 
-def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
-    """Return the sample's, for an extender on this machine, with these files in place of those of the same name."""
-    (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
-    (extender,) = sample["extenders"]
+def over_https(
+    port: int, certificates: dict[str, Path], *, sample: str = "scheduler-configuration.yaml"
+) -> dict[str, Any]:
+    """Return a sample's, for an extender on this machine, with these files in place of those of the same name."""
+    (configuration,) = yaml.safe_load_all((DEPLOY / sample).read_text())
+    (extender,) = configuration["extenders"]
     extender["urlPrefix"] = f"https://{LOOPBACK}:{port}"
     files = {
         each: str(certificates[Path(extender["tlsConfig"][each]).name]) for each in ("certFile", "keyFile", "caFile")
     }
     extender["tlsConfig"] |= files
-    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
+    return {name: value for name, value in configuration.items() if name in SCHEDULER_FIELDS}
 
 
 def over_http(port: int) -> dict[str, Any]:
@@ -140,7 +145,7 @@ def over_http(port: int) -> dict[str, Any]:
     (extender,) = sample["extenders"]
     extender["urlPrefix"] = f"http://{LOOPBACK}:{port}"
     del extender["enableHTTPS"], extender["tlsConfig"]
-    return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
+    return {field: sample[field] for field in SCHEDULER_FIELDS}
 
 
 @pytest.fixture(scope="package")

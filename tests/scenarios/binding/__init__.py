@@ -1,0 +1,1 @@
+"""The extender as the binder of pods, on real Kubernetes."""
