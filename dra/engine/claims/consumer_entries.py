@@ -24,7 +24,8 @@ from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import PRE_LIST
 
 LOOKUP_BATCH: Final = 32
-"""Listed pods that one decision looks up; the responses trigger the next decision."""
+"""Maximum number of live reads of listed pods that do not use the claim, in one decision; the responses trigger the
+next decision."""
 
 STRANGER_RECHECK: Final = 60.0
 """Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""

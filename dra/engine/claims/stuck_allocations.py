@@ -54,7 +54,7 @@ EVIDENCE_VALID: Final = 30.0
 """Seconds for which a placement result justifies a revocation."""
 
 LOOKUP_PODS: Final = 256
-"""Pods that one lookup names; pods of equal shape are examined once."""
+"""Maximum number of pods considered for one claim; pods of equal shape are examined once."""
 
 _KEEPING: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
 """Kinds of entries that keep an allocation, whichever pods wait for it."""
