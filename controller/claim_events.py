@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from controller.metrics import ControllerMetrics
-from dra.engine.claims.reasons import Code, Reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import Reason
 from dra.engine.instants import Instant
 from dra.kube.event_correlator import EventRecord, Regarding, log_level
 from dra.kube.events import EventRecorder

@@ -14,9 +14,9 @@ from prometheus_client.registry import Collector
 
 from controller.leader_metrics import LeaderMetrics
 from dra.engine.claims.actions import SetReservedFor
+from dra.engine.claims.codes import Code
 from dra.engine.claims.device_counts import DeviceCounts, HeldBy
 from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView
 from dra.engine.claims.window import UNLISTED
 from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup

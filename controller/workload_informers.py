@@ -42,8 +42,8 @@ RESOLVE_INTERVAL: Final = 0.2
 """Seconds between repeated discoveries of any kinds that were not served before."""
 
 PARALLEL_RESOLVES: Final = 8
-"""Maximum number of first discoveries in flight: a user who may create claims can name kinds faster than an API server
-reports that they do not exist."""
+"""Maximum number of kinds that are resolved concurrently: a user who may create claims can name kinds faster than an
+API server reports that they do not exist."""
 
 LARGE_OBJECT_BYTES: Final = 16 << 10
 """Bytes of an object above which its evaluation is queued."""

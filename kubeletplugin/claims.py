@@ -37,10 +37,12 @@ USUAL_SIZE: Final = 1 << 20
 """Bytes of a claim that is read beside others; a longer response is given up, and requested again alone."""
 
 MAX_SIZE: Final = 8 << 20
-"""Maximum bytes of a claim. An API server stores one and a half megabytes, and writes some characters as six."""
+"""Maximum bytes of a claim that is read alone. An API server stores one and a half megabytes, and writes some
+characters as six."""
 
 MAX_PARAMETERS_SIZE: Final = 64 << 10
-"""Maximum bytes of a claim's parameters for one driver; the drivers' own parameters have less than a kilobyte."""
+"""Maximum bytes of the opaque parameters of one claim for one driver of the plugin, those of its DeviceClasses
+included; the drivers' own parameters have less than a kilobyte."""
 
 _SHOWN: Final = 40
 """Characters of malformed parameters that a message shows."""

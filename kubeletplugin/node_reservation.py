@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MalformedAnnotationError
 from dra.engine.cpus.node_policies import NodeLabelReason
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
@@ -117,8 +118,6 @@ class NodeReservationWatcher:
                     f"so a restart loses it: {error}"
                 )
         if fault and fault != self._fault:  # once: a Node is written every few minutes
-            from dra.engine.reservations.phases import ReservationReason  # noqa: PLC0415 - with pydantic, 13 MiB
-
             _log.warning("node %s: %s", self._node, fault)
             self._events.record_warning(
                 ReservationReason.INVALID_NODE_RESERVATION.value, fault, action=NodeAction.RESERVE

@@ -28,7 +28,7 @@ REPLACED_GRACE: Final = 1.0
 """Seconds for calls on a lost socket to finish; their work goes on after that, and the kubelet retries."""
 
 MAX_CALL_SIZE: Final = 4 * 2**20
-"""Maximum bytes of a call. It has the claims of one pod, and an API server stores pods of one and a half megabytes."""
+"""Maximum bytes of one call of the kubelet, which has all claims of a pod. An API server stores pods of 1.5 MB."""
 
 GRPC_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),

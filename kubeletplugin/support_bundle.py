@@ -31,7 +31,7 @@ MAX_FILE_SIZE: Final = 8 * 2**20
 """Maximum number of bytes that are copied from a file, or from the small files of a directory together."""
 
 MAX_BUNDLE_SIZE: Final = 32 * 2**20
-"""Maximum number of bytes of all parts; the container has 256 MiB, and the plugin needs up to half of them."""
+"""Maximum number of bytes of a support bundle; the container has 256 MiB, and the plugin needs up to half of them."""
 
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")

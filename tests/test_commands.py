@@ -15,16 +15,17 @@ COMMAND = re.compile(r"kubectl|dra-reserve|\bmake\b|controller with")
 """Words of a module that may tell a command: most modules have none, and need not be parsed."""
 
 
-def is_markdown(path):
-    """Whether the commands of a module stand in `marks`: tests/dra/engine/test_meanings.py."""
-    return path.stem == "meanings" or path.stem.endswith("_guidance")
+def is_explained(node):
+    """Whether a statement declares reasons, whose commands stand in `marks`: test_reason_guidance.py checks them."""
+    return isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "ExplainedReason" for base in node.bases)
 
 
 def commands_that_do_not_exist(sources):
     """Yield what nobody can run, with the module that tells to."""
     for path, source in sources:
-        if COMMAND.search(source) and not is_markdown(path):
-            yield from (f"{path}: {told}" for text in texts(ast.parse(source)) for told in unknown_commands(text))
+        if COMMAND.search(source):
+            told = [text for node in ast.parse(source).body if not is_explained(node) for text in texts(node)]
+            yield from (f"{path}: {command}" for text in told for command in unknown_commands(text))
 
 
 def test_the_texts_of_each_module_name_only_commands_that_exist():

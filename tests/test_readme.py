@@ -19,16 +19,16 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main as kubectl_dra
 from dra.cli.main import main
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.cpus.node_policies import NodeLabelReason
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.messages.impairments import ClaimImpairment, Impairment
 from dra.engine.messages.object_sizes import ObjectSizeReason
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.resctrl.reasons import ResctrlCode
-from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.engine.suppression.notices import NoticeReason
 from localplane.fault_injection import Fault, FaultRule
 from localplane.plane.admin import FaultRules

@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from dra.engine.reservations.phases import ReservationReason
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.engine.scheduling.scheduler_cache import CachedReservation
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder

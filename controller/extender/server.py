@@ -16,7 +16,7 @@ from dra.httpserver.serving_certificate import ServingCertificate
 from dra.kube.clock import SYSTEM
 
 REQUEST_BYTES_MAX: Final = 16 << 20
-"""Maximum number of bytes of a call: the names of 5,000 nodes take half a megabyte."""
+"""Maximum number of bytes of one request: the names of 5,000 nodes take half a megabyte."""
 
 CONNECTION_LIMITS: Final = ConnectionLimits(max_connections=512, max_opening=256)
 """Limits of connections. A TLS connection takes 300 KiB: 150 MiB in total. kube-scheduler opens one for each call in

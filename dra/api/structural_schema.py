@@ -18,10 +18,10 @@ DURATION_PATTERN: Final = "^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|ms|s|m|h
 """A duration of Go that is not negative, as a regular expression."""
 
 MAX_ENTRIES: Final = 1024
-"""Maximum number of entries of a list or map in a spec, unless the field has a maximum of its own."""
+"""Maximum number of entries of a list or map in a spec, unless the field has a limit of its own."""
 
 MAX_TEXT_LENGTH: Final = 1024
-"""Maximum length of a text in a spec, unless the field has a maximum of its own."""
+"""Maximum number of characters of a text in a spec, unless the field has a limit of its own."""
 
 _KEPT_KEYWORDS: Final = (
     *("type", "format", "enum", "description", "required", "minItems", "maxItems", "maxLength"),

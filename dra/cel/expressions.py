@@ -13,7 +13,8 @@ from typing import Any, Final, NoReturn
 from dra.cel.evaluator import cel
 
 NESTING_MAX: Final = 256
-"""Maximum levels of maps and lists in data. The deepest objects that users write, schemas of CRDs, have about forty.
+"""Maximum number of nested maps and lists in an object. The deepest objects that users write, schemas of CRDs, have
+about forty.
 
 The evaluator converts data recursively, in C++, and a recursion that is too deep ends the process: on the 8 MiB stack
 of a thread, 6,500 levels do. Any object with free-form fields may be nested 10,000 levels deep.

@@ -17,10 +17,10 @@ from dra.api.structural_schema import MAX_ENTRIES
 from dra.cli import policy_documents
 
 MAX_CHARACTERS: Final = 256 << 10
-"""Maximum length of a spec as text. Templates are pods, which rarely have a tenth of that."""
+"""Maximum number of characters of a spec with its templates. Templates are pods, which rarely have a tenth of that."""
 
 MAX_VALUES: Final = 16 << 10
-"""Maximum number of commas and opening brackets in a spec as text."""
+"""Maximum number of values in a spec, counted as commas and opening brackets."""
 
 MAX_METADATA_ENTRIES: Final = {"labels": 256, "annotations": 256, "finalizers": 64, "ownerReferences": 64}
 """Maximum number of entries of each part of the metadata that the API server does not limit."""

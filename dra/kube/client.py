@@ -30,12 +30,12 @@ PAGE_SIZE: Final = 500
 """Objects in a page of a list; kubectl and client-go request the same number."""
 
 PAGE_BYTES_MAX: Final = 8 << 20
-"""Maximum number of bytes in a page. An object may have a megabyte, and a user who may create objects may create
-hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested again
-with fewer objects; of a single object that is longer, only the identity is requested."""
+"""Maximum number of bytes of one page of a list. An object may have a megabyte, and a user who may create objects may
+create hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested
+again with fewer objects; of a single object that is longer, only the identity is requested."""
 
 LIST_BYTES_MAX: Final = 64 << 20
-"""Maximum number of bytes in a list that is not paginated."""
+"""Maximum number of bytes of a whole list, after the server has expired the continue token."""
 
 _UNPAGED: Final = 0
 """Page size that requests all objects at once."""

@@ -24,7 +24,7 @@ NEGATIVE_CACHE_SECONDS: Final = 10.0
 """Seconds for which an answer is cached: found, and not found."""
 
 GROUPS_MAX: Final = 512
-"""Maximum number of cached groups. Any user who may create a claim may name a group."""
+"""Maximum number of API groups in the discovery cache. Any user who may create a claim may name a group."""
 
 
 class _GroupVersion(Struct, frozen=True):

@@ -25,8 +25,8 @@ from dra.model.meta import PartialObjectMetadata
 CONTROLLER: Final = "reserve.dra/controller"
 
 QUEUE_MAX: Final = 1000
-"""Maximum number of Events that wait to be posted; beyond it, Events of the namespace with most of them are
-discarded."""
+"""Maximum number of queued Events, of which namespaces take turns; beyond it, Events of the namespace with most of them
+are discarded."""
 
 ATTEMPTS: Final = 3
 FLUSH_TIMEOUT: Final = 5.0

@@ -20,8 +20,8 @@ from dra.kube.transport import Request, Response, Transport
 ATTEMPTS: Final = 4
 
 MAX_IN_FLIGHT: Final = 128
-"""Maximum number of requests in flight: on a slow API server, requests sent at a steady rate pile up, and each takes a
-connection with its buffers. Exempt are renewals of the lease, and watches: there is one for each kind."""
+"""Maximum number of concurrent requests to the API server, without watches and lease renewals: on a slow one, requests
+sent at a steady rate pile up, and each takes a connection with its buffers. There is one watch for each kind."""
 
 RequestObserver: TypeAlias = Callable[[str, str, int, float], None]
 """Called with (method, group-resource, status, seconds) for each request sent. Status 0 stands for `Unreachable`; the

@@ -14,7 +14,7 @@ from dra.model.meta import ObjectMeta
 from dra.model.pods import GANG_ANNOTATIONS
 
 RETAIN_ALL_MAX_CHARACTERS: Final = 4096
-"""Maximum number of characters of all annotations together, names and values, up to which all of them are kept."""
+"""Maximum number of characters of the annotations of one object, names and values, that are all kept."""
 
 RETAINED_VALUE_MAX_CHARACTERS: Final = 1024
 """Maximum number of characters that are kept of one value of a larger object; no readable value is longer."""

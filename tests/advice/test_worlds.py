@@ -24,7 +24,7 @@ from dra.cli.kubectl.diagnosis import problem_texts
 from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
 from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
 from dra.cli.kubectl.main import main
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.messages.remedies import SafeCommand, changing_commands
 from localplane.https_server import serve_https
 from localplane.server import ApiServer

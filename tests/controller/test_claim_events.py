@@ -3,7 +3,8 @@ import logging
 import pytest
 
 from controller.claim_events import REPEAT_AFTER
-from dra.engine.claims.reasons import Code, claim_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import claim_reason
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.examples import KEY, uid
 

@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from controller.claim_generation import NO_ADMIN_ACCESS
+from dra.engine.claims.codes import Code
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.attempts import RETRY
-from dra.engine.claims.reasons import Code
 from dra.kube.codec import codec_of
 from dra.kube.resources import TEMPLATES
 from dra.kube.transport import APPLY_PATCH

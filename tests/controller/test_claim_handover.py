@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 
 from dra.engine.claims import claim_holders
+from dra.engine.claims.codes import Code
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import REPLACE
-from dra.engine.claims.reasons import Code
 from dra.kube.transport import MERGE_PATCH
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid

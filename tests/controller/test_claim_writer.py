@@ -8,7 +8,8 @@ from dra.engine.claims.actions import (
     SetReservedFor,
     Ungate,
 )
-from dra.engine.claims.reasons import Code, claim_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import claim_reason
 from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid

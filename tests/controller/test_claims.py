@@ -10,9 +10,9 @@ from controller.claims import RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
 from controller.informers import ControllerInformers
 from controller.parallel_requests import PartialFailureError
 from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata, SetReservedFor, Ungate
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.instants import Moment
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from dra.kube.event_handlers import ignore

@@ -6,8 +6,8 @@ import pytest
 
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
+from dra.engine.claims.codes import Code
 from dra.engine.claims.policy import REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod

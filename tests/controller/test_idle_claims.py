@@ -5,7 +5,7 @@ import asyncio
 from controller.device_usage import DeviceUsage
 from controller.idle_claims import IdleClaimEvents
 from controller.informers import ControllerInformers
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.kube.tasks import background_task
 from tests.controller.cluster import Cluster
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents

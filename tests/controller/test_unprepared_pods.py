@@ -9,7 +9,7 @@ import pytest
 
 from controller.informers import ControllerInformers
 from controller.unprepared_pods import UnpreparedPods
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.prepare_refusals.decide import PATIENCE, RECHECK
 from dra.kube.transport import Response
 from localplane.server import ApiServer

@@ -15,8 +15,8 @@ import yaml
 
 from dra.api.colocation.well_known import KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.cli.reference.metrics import metric_families
+from dra.engine.claims.codes import Code
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
-from dra.engine.claims.reasons import Code
 from dra.engine.colocation.batch_resources import ZeroReason
 from dra.engine.messages.documentation import TREE_URL
 from dra.engine.messages.impairments import Impairment

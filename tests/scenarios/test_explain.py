@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.messages.remedies import changing_commands
 from tests.advice import comparing
 from tests.scenarios import installation, objects, plugin_of_kubectl, steps

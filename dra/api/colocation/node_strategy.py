@@ -31,7 +31,8 @@ _RATIO: Final = re.compile(r"\+?([0-9]{1,9}(\.[0-9]{0,18})?|\.[0-9]{1,18})([eE][
 _PERCENT_MAX: Final = 10**6
 
 ANNOTATION_MAX: Final = 4096
-"""Characters of the annotation that are read: whoever may write a Node may write 256 KiB into it."""
+"""Maximum number of characters of the annotation `node.koordinator.sh/colocation-strategy`: whoever may write a Node
+may write 256 KiB into it."""
 
 
 class NodeStrategy(Struct, frozen=True):

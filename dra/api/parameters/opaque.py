@@ -17,10 +17,11 @@ from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text
 API_VERSION: Final = "reserve.dra/v1alpha1"
 
 MAX_ERRORS: Final = 8
-"""Maximum number of errors that a message lists: users write thousands of unknown fields as easily as one."""
+"""Maximum number of errors of malformed parameters that a message lists: users write thousands of unknown fields as
+easily as one."""
 
 MAX_SHOWN: Final = 256
-"""Maximum characters of a path or value in a message; both are a user's."""
+"""Maximum characters of a path or value in the message; both are a user's."""
 
 
 class Parameters(BaseModel):

@@ -21,10 +21,10 @@ from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
 from dra.engine.claims.actions import ClaimPlan, Deallocate, LookUpNode
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.codes import Code
 from dra.engine.claims.deallocation_check import BoundMeanwhileError
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
-from dra.engine.claims.reasons import Code
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot

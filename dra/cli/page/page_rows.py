@@ -18,7 +18,8 @@ from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import Sampling
 from dra.engine.diagnosis.devices import DeviceUsage
-from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemSeverity
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.rounds import RoundDiagnosis
 from dra.engine.instants import NEVER
 from dra.engine.messages.texts import singularize

@@ -26,7 +26,7 @@ PING_INTERVAL: Final = 15.0
 """Seconds of silence after which a comment is sent: proxies close idle streams, and clients notice a dead one."""
 
 WRITE_TIMEOUT: Final = 10.0
-"""Seconds after which a client that does not read is disconnected."""
+"""Seconds for which a client does not read; the page then closes the connection."""
 
 SEND_INTERVAL: Final = 0.05
 """Least seconds between two messages to one client: changes in between are merged."""

@@ -22,7 +22,7 @@ LOG_ROWS_MAX: Final = 40_000
 """Maximum number of rows in these changes: about 8 MiB."""
 
 PENDING_ROWS_MAX: Final = 2_000
-"""Maximum number of rows that wait for one client; beyond it, fetching all rows again is cheaper."""
+"""Maximum number of changed rows that wait for one client; beyond it, fetching all rows again is cheaper."""
 
 SUBSCRIBERS_MAX: Final = 64
 """Maximum number of open streams."""

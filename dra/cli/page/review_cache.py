@@ -21,8 +21,8 @@ DENY_SECONDS: Final = 5.0
 """Seconds for which an answer that denies is kept."""
 
 ANSWERS_MAX: Final = 4096
-"""Maximum number of answers that allow, and of answers that deny; beyond it, the answer unused for longest is
-forgotten."""
+"""Maximum number of kept answers of reviews, of those that allow and of those that deny; beyond it, the answer unused
+for longest is forgotten."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

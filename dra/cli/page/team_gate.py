@@ -47,7 +47,7 @@ FIRST_REVIEWS_MAX: Final = 64
 waits keeps a connection busy."""
 
 ADDRESS_FIRST_REVIEWS_MAX: Final = 32
-"""The same for requests of one address."""
+"""Maximum number of such requests of one address."""
 
 HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 """Header of responses over TLS: browsers then never send a token without TLS to this host."""

@@ -38,7 +38,7 @@ ANSWERS_MAX: Final = 128
 """Maximum number of answers that are kept."""
 
 ASKED_MAX: Final = 4
-"""Maximum number of questions to Prometheus that are under way; each has a few queries at once."""
+"""Maximum number of questions to Prometheus about history that are under way; each has a few queries at once."""
 
 WAITING_MAX: Final = 32
 """Maximum number of questions that wait for their turn."""

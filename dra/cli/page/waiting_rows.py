@@ -18,7 +18,7 @@ from dra.cli.page.views import Cells, Rows
 from dra.engine.diagnosis import pods
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.problems import ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemSeverity
 from dra.engine.diagnosis.waiting_claims import WaitingClaims
 from dra.engine.messages.texts import singularize
 from dra.model.meta import Key

@@ -3,7 +3,7 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, Final
 
@@ -53,9 +53,14 @@ def format_default(field: FieldInfo, default: Any) -> str:  # noqa: ANN401 - the
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field in the source of a model."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    return docstrings_below(tree.body) if isinstance(tree, ast.ClassDef) else {}
+
+
+def docstrings_below(body: Iterable[ast.stmt]) -> dict[str, str]:
+    """Return the docstring below each annotated name of a class or a module."""
     texts: dict[str, str] = {}
     before = ""
-    for statement in tree.body if isinstance(tree, ast.ClassDef) else ():
+    for statement in body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             before = statement.target.id
             continue

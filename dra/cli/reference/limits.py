@@ -1,40 +1,31 @@
 """docs/reference/limits.md: the costs that one tenant, node or client may cause each process, from the constants."""
 
-from collections.abc import Iterable
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
 from typing import Final, NamedTuple
 
 import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
-import dra.api.parameters.opaque
-import dra.api.structural_schema
-import dra.cel.expressions
 import dra.cli.page.application
-import dra.cli.prometheus
-import dra.engine.allocator.resource_slice_tracker
-import dra.engine.claims.workload_kinds
 import dra.kube.client
-import dra.kube.discovery
-import dra.kube.events
 import dra.kube.object_sizes
-import dra.kube.sender
 import dra.model.annotations
 from controller import placement_reader, workload_informers
 from controller.extender import binding_limiter
-from dra.api.colocation import node_strategy
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
 from dra.cli import size_policies
-from dra.cli.page import page_server, patch_stream, review_cache, scoped_feeds, team_gate, use_sources
+from dra.cli.page import page_server, scoped_feeds, team_gate
 from dra.cli.reference import markdown
-from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
-from dra.engine.colocation import decide, node_metric_objects, node_usage
-from dra.engine.device_usage import over_time, recorded
+from dra.cli.reference.configuration import docstrings_below
+from dra.engine.claims import claim_state
 from dra.engine.scheduling import binding_limit
 from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
-from kubeletplugin import claims as plugin_claims
-from kubeletplugin import socket_listener, support_bundle
 
 
 class ProcessLimit(NamedTuple):
@@ -51,16 +42,45 @@ class ProcessLimit(NamedTuple):
     """The place where the consequence is visible."""
 
 
+_RESOURCE: Final = re.compile(r"(?:Maximum (?:number of )?)?(.+?)[.:;](?:\s|$)")
+
+
+def _declared(where: str, consequence: str, reported_by: str, *, of: str = "") -> ProcessLimit:
+    """Return the row of constants, ``module:NAME,NAME module:NAME``, whose docstrings say what each limits."""
+    resources, values = list[str](), list[str]()
+    for module, _, names in (part.partition(":") for part in where.split()):
+        for name in names.split(","):
+            resources.append(limited_resource(module, name))
+            values.append(_format_value(getattr(import_module(module), name), resources[-1]))
+    return ProcessLimit(of + "; ".join(resources), "; ".join(values), consequence, reported_by)
+
+
+def limited_resource(module: str, name: str) -> str:
+    """Return what a constant limits, the beginning of its docstring: ``claims`` of ``Maximum number of claims: …``.
+
+    Raises ValueError if the constant has no docstring that says it.
+    """
+    docstrings = docstrings_below(ast.parse(inspect.getsource(import_module(module))).body)
+    match = _RESOURCE.match(docstrings.get(name, ""))
+    if match is None:
+        raise ValueError(f"{module}.{name}: write a docstring that says what it limits, for docs/reference/limits.md")
+    return match[1] if match[1][:2].isupper() else match[1][0].lower() + match[1][1:]
+
+
+def _format_value(value: float, resource: str) -> str:
+    if resource.startswith("bytes"):
+        return f"{int(value) >> 20} MiB" if value >= 1 << 20 else f"{int(value) >> 10} KiB"
+    return f"{value:g} s" if resource.startswith("seconds") else f"{value:,}"
+
+
 _CLIENT: Final = (
-    ProcessLimit(
-        "concurrent requests to the API server, without watches and lease renewals",
-        str(dra.kube.sender.MAX_IN_FLIGHT),
+    _declared(
+        "dra.kube.sender:MAX_IN_FLIGHT",
         "a request waits for a free slot until its own deadline",
         "the log: `not sent in time`",
     ),
-    ProcessLimit(
-        "bytes of one page of a list; of a whole list, after the server has expired the continue token",
-        f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
+    _declared(
+        "dra.kube.client:PAGE_BYTES_MAX,LIST_BYTES_MAX",
         f"the process stops reading and requests the page again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
         f"{dra.kube.client.PAGE_SIZE} objects, and so on; of a single object that is longer, only the identity is "
         "requested; a whole list is requested again in pages",
@@ -85,57 +105,43 @@ _DROPPED: Final = (
 )
 
 
-def _listening(bounds: ConnectionLimits, *, dropped: str = "idle connection") -> tuple[ProcessLimit, ...]:
-    """Return the limits for the clients of a listener; ``dropped``: the connections that give way to others."""
-    rate = bounds.new_connections_per_second
-    return (
-        ProcessLimit(
-            "open connections",
-            str(bounds.max_connections),
-            f"the listener closes the oldest {dropped} of the address that has the most; if there is none, the "
-            "listener closes the new one",
-            f"{_DROPPED} (`Crowded`, `Full`)",
-        ),
-        *(
-            [
-                ProcessLimit(
-                    "open connections without a first request",
-                    str(bounds.max_opening),
-                    "the listener closes the oldest one of the address that has the most",
-                    f"{_DROPPED} (`Crowded`)",
-                )
-            ]
-            if bounds.max_opening < bounds.max_connections
-            else []
-        ),
-        *(
-            [
-                ProcessLimit(
-                    "new connections of one address",
-                    f"{rate:g} a second, {2 * rate:g} at once",
-                    "the listener closes further connections of the address",
-                    f"{_DROPPED} (`Pace`)",
-                )
-            ]
-            if rate is not None
-            else []
-        ),
-        ProcessLimit(
-            "time for the TLS handshake; for the first request with its body; between two requests, or until the "
-            "client has read a response"
-            + ("; the listener closes a connection after one response" if bounds.close_after_response else ""),
-            f"{bounds.handshake_timeout:g} s; {bounds.request_timeout:g} s; {bounds.idle_timeout:g} s",
-            "the listener closes the connection",
-            f"{_DROPPED} (`Slow`)",
-        ),
+def _listening(bounds: ConnectionLimits, *, dropped: str = "idle connection") -> Iterator[ProcessLimit]:
+    """Yield the limits for the clients of a listener; ``dropped``: the connections that give way to others."""
+    yield ProcessLimit(
+        "open connections",
+        str(bounds.max_connections),
+        f"the listener closes the oldest {dropped} of the address that has the most; if there is none, the listener "
+        "closes the new one",
+        f"{_DROPPED} (`Crowded`, `Full`)",
+    )
+    if bounds.max_opening < bounds.max_connections:
+        yield ProcessLimit(
+            "open connections without a first request",
+            str(bounds.max_opening),
+            "the listener closes the oldest one of the address that has the most",
+            f"{_DROPPED} (`Crowded`)",
+        )
+    if (rate := bounds.new_connections_per_second) is not None:
+        yield ProcessLimit(
+            "new connections of one address",
+            f"{rate:g} a second, {2 * rate:g} at once",
+            "the listener closes further connections of the address",
+            f"{_DROPPED} (`Pace`)",
+        )
+    yield ProcessLimit(
+        "time for the TLS handshake; for the first request with its body; between two requests, or until the client "
+        "has read a response"
+        + ("; the listener closes a connection after one response" if bounds.close_after_response else ""),
+        f"{bounds.handshake_timeout:g} s; {bounds.request_timeout:g} s; {bounds.idle_timeout:g} s",
+        "the listener closes the connection",
+        f"{_DROPPED} (`Slow`)",
     )
 
 
 _TELEMETRY: Final = (
     *_listening(telemetry_server.CONNECTION_LIMITS),
-    ProcessLimit(
-        "renderings of metrics",
-        f"1 in {telemetry_server.RENDER_CACHE_SECONDS:g} s",
+    _declared(
+        "dra.telemetry.telemetry_server:RENDER_CACHE_SECONDS",
         "the response is the text of the last rendering",
         "–",
     ),
@@ -143,9 +149,8 @@ _TELEMETRY: Final = (
 """Bounds of each port, that of the probes and that of the metrics."""
 
 _EXTENDER: Final = (
-    ProcessLimit(
-        "characters of annotations that are cached for each pod",
-        f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
+    _declared(
+        "dra.model.annotations:RETAIN_ALL_MAX_CHARACTERS",
         "the cache keeps only annotations that a rule reads, each truncated to "
         f"{well_known.MAX_ANNOTATION_LENGTH} characters",
         "–",
@@ -161,9 +166,8 @@ _EXTENDER: Final = (
         "slow API server` in the scheduler's Event on the pod",
     ),
     *_listening(controller.extender.server.CONNECTION_LIMITS),
-    ProcessLimit(
-        "bytes of one request",
-        f"{controller.extender.server.REQUEST_BYTES_MAX >> 20} MiB",
+    _declared(
+        "controller.extender.server:REQUEST_BYTES_MAX",
         "the response has status 413; the extender discards the request",
         "kube-scheduler's Event on the pod: `code 413`",
     ),
@@ -175,9 +179,8 @@ _EXTENDER: Final = (
     ),
 )
 
-_MEMORY: Final = ProcessLimit(
-    "characters of annotations that are cached for each claim and pod",
-    f"{dra.model.annotations.RETAIN_ALL_MAX_CHARACTERS}",
+_MEMORY: Final = _declared(
+    "dra.model.annotations:RETAIN_ALL_MAX_CHARACTERS",
     "the cache keeps only annotations that a rule reads, each truncated to "
     f"{dra.model.annotations.RETAINED_VALUE_MAX_CHARACTERS} characters "
     f"({well_known.MAX_ANNOTATION_LENGTH} of pods in Reservations); "
@@ -187,19 +190,17 @@ _MEMORY: Final = ProcessLimit(
 
 _CONTROLLER: Final = (
     _MEMORY,
-    ProcessLimit(
-        "colocation: pods, and applications of the host, in one NodeMetric; characters of the annotation "
-        "`node.koordinator.sh/colocation-strategy`",
-        f"{node_usage.PODS_MAX}, and as many; {node_strategy.ANNOTATION_MAX}",
+    _declared(
+        "dra.engine.colocation.node_usage:PODS_MAX dra.api.colocation.node_strategy:ANNOTATION_MAX",
         "nothing of the NodeMetric is believed, and the node offers what batch pods hold; the annotation has no effect",
         "Event `BatchResourcesDegraded` or `NodeStrategyInvalid` on the Node",
+        of="colocation: ",
     ),
-    ProcessLimit(
-        "colocation: writes of the batch resources of one node; of the spec of one NodeMetric",
-        f"1 in {decide.WRITE_PAUSE:g} s, unless pods hold more than is offered; "
-        f"1 in {node_metric_objects.PATCH_PAUSE:g} s",
+    _declared(
+        "dra.engine.colocation.decide:WRITE_PAUSE dra.engine.colocation.node_metric_objects:PATCH_PAUSE",
         "the next write has what was reported last",
         "–",
+        of="colocation: ",
     ),
     ProcessLimit(
         "rule Unstick: reads of nodes, devices and pods, for all claims together",
@@ -222,41 +223,37 @@ _CONTROLLER: Final = (
         "claims with such selectors stay reserved until the controller restarts",
         "Event `AllocationUnusable` on the claim: `have used up their memory`",
     ),
-    ProcessLimit(
-        "rule Unstick: different selectors in the requests of all claims of one pod",
-        str(dra.engine.allocator.resource_slice_tracker.SELECTOR_RESULTS_MAX),
+    _declared(
+        "dra.engine.allocator.resource_slice_tracker:SELECTOR_RESULTS_MAX",
         "the claim stays reserved",
         "Event `AllocationUnusable` on the claim: `selectors are more than`",
+        of="rule Unstick: ",
     ),
-    ProcessLimit(
-        "rule Unstick: pods considered for one claim; groups of equal pods; picks of the allocator for one node",
-        f"{stuck_allocations.LOOKUP_PODS}; {placements.MAX_SHAPES}; {placements.MAX_STEPS:,}",
+    _declared(
+        "dra.engine.claims.stuck_allocations:LOOKUP_PODS dra.engine.claims.placements:MAX_SHAPES,MAX_STEPS",
         "the rule ignores further pods; a node on which the allocator gives up counts as a node without devices",
         "Event `AllocationUnusable` on the claim",
+        of="rule Unstick: ",
     ),
-    ProcessLimit(
-        "live reads of listed pods that do not use the claim, in one decision",
-        str(consumer_entries.LOOKUP_BATCH),
+    _declared(
+        "dra.engine.claims.consumer_entries:LOOKUP_BATCH",
         f"the next decision reads the others; a live read is valid for {claim_state.LIVE_READ_VALID:g} s",
         "–",
     ),
-    ProcessLimit(
-        "workload kinds watched for the claims of one namespace, without built-in kinds and kinds with a release rule",
-        str(dra.engine.claims.workload_kinds.KINDS_PER_NAMESPACE),
+    _declared(
+        "dra.engine.claims.workload_kinds:KINDS_PER_NAMESPACE",
         "claims of further kinds stay reserved until the claims of the namespace reference fewer kinds",
         "Event `WorkloadKindsExceeded` on the claim",
     ),
-    ProcessLimit(
-        "kinds that are resolved concurrently",
-        str(workload_informers.PARALLEL_RESOLVES),
+    _declared(
+        "controller.workload_informers:PARALLEL_RESOLVES",
         "further kinds wait; a kind that the API server does not serve is resolved again after "
         f"{workload_informers.RETRY[0]:g} to {workload_informers.RETRY[1]:g} s, "
         f"at most {1 / workload_informers.RESOLVE_INTERVAL:g} kinds per second",
         "the list of the claim does not have the workload yet",
     ),
-    ProcessLimit(
-        "queued Events; namespaces take turns",
-        str(dra.kube.events.QUEUE_MAX),
+    _declared(
+        "dra.kube.events:QUEUE_MAX",
         "the controller discards an Event of the namespace with the most Events; a state that persists is reported "
         f"again after {controller.claim_events.REPEAT_AFTER / 60:g} minutes",
         "metric `dra_reserve_events_discarded_total`",
@@ -277,15 +274,14 @@ _CONTROLLER: Final = (
         "update",
         "–",
     ),
-    ProcessLimit(
-        "release rules: nested maps and lists in an object",
-        str(dra.cel.expressions.NESTING_MAX),
+    _declared(
+        "dra.cel.expressions:NESTING_MAX",
         "as for iterations",
         "Event `ReleaseRuleFailed` on the claim",
+        of="release rules: ",
     ),
-    ProcessLimit(
-        "API groups in the discovery cache",
-        str(dra.kube.discovery.GROUPS_MAX),
+    _declared(
+        "dra.kube.discovery:GROUPS_MAX",
         "the cache drops the oldest group, and reads the group again on demand",
         "–",
     ),
@@ -300,15 +296,13 @@ _PAGE: Final = (
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),
-    ProcessLimit(
-        "requests whose token is reviewed for the first time; from one address",
-        f"{team_gate.FIRST_REVIEWS_MAX}; {team_gate.ADDRESS_FIRST_REVIEWS_MAX}",
+    _declared(
+        "dra.cli.page.team_gate:FIRST_REVIEWS_MAX,ADDRESS_FIRST_REVIEWS_MAX",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),
-    ProcessLimit(
-        "requests whose rights are reviewed at the same time; of one user",
-        f"{team_gate.REQUESTS_MAX}; {team_gate.USER_REQUESTS_MAX}",
+    _declared(
+        "dra.cli.page.team_gate:REQUESTS_MAX,USER_REQUESTS_MAX",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),
@@ -322,76 +316,65 @@ _PAGE: Final = (
         f"{scoped_feeds.KEPT_SHARE} is kept for sets of all namespaces",
         "metric `dra_reserve_page_scopes`",
     ),
-    ProcessLimit(
-        "answers of reviews that are kept; for how long if they allow; if they deny",
-        f"{review_cache.ANSWERS_MAX} of each; {review_cache.ALLOW_SECONDS:g} s; {review_cache.DENY_SECONDS:g} s",
+    _declared(
+        "dra.cli.page.review_cache:ANSWERS_MAX,ALLOW_SECONDS,DENY_SECONDS",
         "the page forgets the answer unused for longest, and reviews again; open streams are reviewed each "
         f"{page_server.REVIEW_INTERVAL:g} s, so a right that is taken away ends a stream within a minute",
         "–",
     ),
-    ProcessLimit(
-        "changed rows that wait for one client; seconds for which a client does not read",
-        f"{patch_stream.PENDING_ROWS_MAX:,}; {page_server.WRITE_TIMEOUT:g} s",
+    _declared(
+        "dra.cli.page.patch_stream:PENDING_ROWS_MAX dra.cli.page.page_server:WRITE_TIMEOUT",
         "the client fetches all rows again; the page closes the connection",
         "–",
     ),
-    ProcessLimit(
-        "questions to Prometheus about history that are under way; that wait; bytes of an answer",
-        f"{use_sources.ASKED_MAX}; {use_sources.WAITING_MAX}; {dra.cli.prometheus.ANSWER_BYTES_MAX >> 20} MiB",
+    _declared(
+        "dra.cli.page.use_sources:ASKED_MAX,WAITING_MAX dra.cli.prometheus:ANSWER_BYTES_MAX",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`; the log of the page",
     ),
-    ProcessLimit(
-        "groups with rows in the view Idle; changes of their devices that the page remembers without a Prometheus",
-        f"{over_time.ROWS_MAX}; {recorded.CHANGES_MAX:,}",
+    _declared(
+        "dra.engine.device_usage.over_time:ROWS_MAX dra.engine.device_usage.recorded:CHANGES_MAX",
         "the rest is one row; the namespace with most changes loses its oldest",
         "the view says since when it knows",
     ),
 )
 
 _PLUGIN: Final = (
-    ProcessLimit(
-        "bytes of one call of the kubelet, which has all claims of a pod",
-        f"{socket_listener.MAX_CALL_SIZE >> 20} MiB",
+    _declared(
+        "kubeletplugin.socket_listener:MAX_CALL_SIZE",
         "the call fails, and the pod does not start; no pod names so many claims",
         "the kubelet's `FailedPrepareDynamicResources`",
     ),
-    ProcessLimit(
-        "bytes of a claim that is read beside others; of a claim that is read alone",
-        f"{plugin_claims.USUAL_SIZE >> 20} MiB; {plugin_claims.MAX_SIZE >> 20} MiB",
+    _declared(
+        "kubeletplugin.claims:USUAL_SIZE,MAX_SIZE",
         "the claim is read again, one at a time; a claim of more bytes is not prepared",
         "the kubelet's `FailedPrepareDynamicResources`: `the response is longer than`",
     ),
-    ProcessLimit(
-        "bytes of the opaque parameters of one claim for one driver of the plugin, those of its DeviceClasses included",
-        f"{plugin_claims.MAX_PARAMETERS_SIZE >> 10} KiB",
+    _declared(
+        "kubeletplugin.claims:MAX_PARAMETERS_SIZE",
         "the claim is not prepared; parameters of other drivers do not count, and are not decoded",
         "the kubelet's `FailedPrepareDynamicResources`: `its opaque parameters`",
     ),
-    ProcessLimit(
-        "errors that a message lists of malformed parameters; characters of a value in the message",
-        f"{dra.api.parameters.opaque.MAX_ERRORS}; {dra.api.parameters.opaque.MAX_SHOWN}",
+    _declared(
+        "dra.api.parameters.opaque:MAX_ERRORS,MAX_SHOWN",
         "the message ends with the number of further errors; the value is cut",
         "–",
     ),
-    ProcessLimit(
-        "bytes of a support bundle",
-        f"{support_bundle.MAX_BUNDLE_SIZE >> 20} MiB",
+    _declared(
+        "kubeletplugin.support_bundle:MAX_BUNDLE_SIZE",
         "the bundle has the reason instead of the part",
         "the part of the bundle: `left out`",
     ),
 )
 
 _OBJECTS: Final = (
-    ProcessLimit(
-        "entries of a list or map in a spec, unless the field has a limit of its own; characters of a text",
-        f"{dra.api.structural_schema.MAX_ENTRIES}; {dra.api.structural_schema.MAX_TEXT_LENGTH}",
+    _declared(
+        "dra.api.structural_schema:MAX_ENTRIES,MAX_TEXT_LENGTH",
         "the API server refuses the object; an update only if the field changes",
         "the response: `Too many` or `Too long`",
     ),
-    ProcessLimit(
-        "characters of a spec with its templates; values, counted as commas and opening brackets",
-        f"{size_policies.MAX_CHARACTERS >> 10} KiB; {size_policies.MAX_VALUES}",
+    _declared(
+        "dra.cli.size_policies:MAX_CHARACTERS,MAX_VALUES",
         "the API server refuses the object; an update only if the spec changes",
         "the response: policies `reservation-sizes.reserve.dra`, `migration-sizes.reserve.dra`",
     ),

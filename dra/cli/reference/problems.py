@@ -4,7 +4,8 @@ from typing import Final
 
 from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
 from dra.engine.claims.reasons import Subject
-from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
 

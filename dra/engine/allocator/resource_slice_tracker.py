@@ -46,7 +46,8 @@ CounterAmounts: TypeAlias = Mapping[tuple[str, str], Fraction]
 """(counter set, counter) → amount."""
 
 SELECTOR_RESULTS_MAX: Final = 64
-"""Maximum number of selector results that are kept for a device; claims may bring any number of expressions."""
+"""Maximum number of different selectors in the requests of all claims of one pod; so many results are kept for a
+device, since claims may bring any number of expressions."""
 
 _NO_LABELS: Final[NodeLabels] = {}
 

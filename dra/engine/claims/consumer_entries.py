@@ -10,10 +10,11 @@ from typing import Final
 
 from dra.engine.claims import window
 from dra.engine.claims.actions import LookUpPod, LookUpWorkload
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.claims.reasons import Reason, list_names, pod_reason
 from dra.engine.claims.view import TOMBSTONE_RESOURCE, ClaimView, EntryKind, ReservedForEntry, tombstone_entry
 from dra.engine.claims.window import UNLISTED, Need
 from dra.engine.claims.workload_entry import WorkloadFate, fate_of_known
@@ -23,7 +24,8 @@ from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import PRE_LIST
 
 LOOKUP_BATCH: Final = 32
-"""Listed pods that one decision looks up; the responses trigger the next decision."""
+"""Maximum number of live reads of listed pods that do not use the claim, in one decision; the responses trigger the
+next decision."""
 
 STRANGER_RECHECK: Final = 60.0
 """Seconds after which a listed pod that does not reference the claim, or is gated, is looked up again."""

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra.engine.claims.claim_holders import HolderState
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.claims.reasons import Reason, list_names, pod_reason
 from dra.engine.claims.stuck_allocations import (
     NEEDS_EVIDENCE,
     StuckCause,

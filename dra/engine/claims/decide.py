@@ -19,11 +19,11 @@ from dra.engine.claims.actions import (
     ResyncPod,
     SetReservedFor,
 )
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumer_entries import tombstone_entries
 from dra.engine.claims.consumers import Stage
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy, alongside_stock
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.rules import apply_rules
 from dra.engine.claims.view import ENTRY_API_GROUP, TOMBSTONE_RESOURCE, ClaimView, guard_entry
 from dra.engine.claims.window import SCHEDULER_HEADROOM

@@ -20,10 +20,11 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Never, TypeAlias
 
 from dra.engine.claims.actions import EvictPod
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import Consumer
 from dra.engine.claims.eviction_index import NOTHING_POSTPONED, PostponedEvictions
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code, pod_reason
+from dra.engine.claims.reasons import pod_reason
 from dra.engine.claims.view import ClaimView
 from dra.engine.devices.taints import TaintedResult, TaintSource
 from dra.engine.instants import NEVER, Instant, WallTime

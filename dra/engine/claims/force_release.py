@@ -8,10 +8,11 @@ was listed lately may be bound at any moment.
 from collections.abc import Iterator
 from typing import Final
 
+from dra.engine.claims.codes import Code
 from dra.engine.claims.deallocation import nominated_pods, still_bindable
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code, Reason, list_names
+from dra.engine.claims.reasons import Reason, list_names
 from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.claims.window import UNLISTED
 from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant

@@ -12,9 +12,9 @@ s after its kubelet's last report, so the claim is kept for that long as well, a
 from typing import Final
 
 from dra.engine.claims.actions import LookUpNode
+from dra.engine.claims.codes import Code
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView, EntryKind, LostNode, lost_node_entry
 from dra.engine.instants import NEVER, WATCH_OUTAGE_UNNOTICED, Instant
 

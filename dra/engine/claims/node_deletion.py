@@ -7,9 +7,10 @@ nor devices. This rule decides nothing about the claim; it reports the danger wh
 
 from typing import Final
 
+from dra.engine.claims.codes import Code
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code, Reason, list_names
+from dra.engine.claims.reasons import Reason, list_names
 from dra.engine.claims.view import KEEPING_KINDS, ClaimView
 from dra.engine.instants import Instant
 from dra.model.autoscalers import DeletionSign

@@ -56,10 +56,11 @@ from dra.model.pods import POD_SCHEDULED, claim_names
 from dra.model.scheduling import SchedulerNode, SchedulerPod, has_undecided_constraints
 
 MAX_STEPS: Final = 1_000
-"""Picks per node after which the allocator gives up: the result may be too cautious, but never blocks the process."""
+"""Maximum number of picks of the allocator for one node: the result may be too cautious, but never blocks the
+process."""
 
 MAX_SHAPES: Final = 32
-"""Maximum number of unlike pods that are examined for one claim."""
+"""Maximum number of groups of equal pods that are examined for one claim."""
 
 CLAIM_UNAVAILABLE: Final = "resourceclaim not available on the node"
 """Message of kube-scheduler for a node on which only a claim is the obstacle (dynamicresources.go, Filter, 1.34 to

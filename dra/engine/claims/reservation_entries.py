@@ -13,10 +13,10 @@ from typing import Final
 
 from dra.engine.claims.actions import LookUpWorkload
 from dra.engine.claims.claim_holders import ClaimHolder, HolderState
+from dra.engine.claims.codes import Code
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.lost_nodes import may_run_without_object
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase
 from dra.engine.instants import Instant
 from dra.engine.reservations import placeholders

@@ -21,9 +21,10 @@ from enum import StrEnum
 from typing import Final
 
 from dra.engine.claims.actions import LookUpPlacements
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import Consumer
 from dra.engine.claims.lost_nodes import may_run_without_object
-from dra.engine.claims.reasons import Code, Reason
+from dra.engine.claims.reasons import Reason
 from dra.engine.claims.view import ClaimView, EntryKind, Placements, ReservedForEntry
 from dra.engine.claims.workload_entry import WorkloadFate, fate_of_known
 from dra.engine.instants import NEVER, Instant, doubled
@@ -53,7 +54,7 @@ EVIDENCE_VALID: Final = 30.0
 """Seconds for which a placement result justifies a revocation."""
 
 LOOKUP_PODS: Final = 256
-"""Pods that one lookup names; pods of equal shape are examined once."""
+"""Maximum number of pods considered for one claim; pods of equal shape are examined once."""
 
 _KEEPING: Final = frozenset({EntryKind.FOREIGN, EntryKind.UNKNOWN, EntryKind.RESERVATION})
 """Kinds of entries that keep an allocation, whichever pods wait for it."""

@@ -8,8 +8,9 @@ from typing import Final
 import msgspec
 
 from dra.engine.claims.claim_holders import ClaimHolder
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
-from dra.engine.claims.reasons import Code, Reason, claim_reason
+from dra.engine.claims.reasons import Reason, claim_reason
 from dra.engine.claims.window import NO_ENTRY_HISTORIES, EntryHistory
 from dra.engine.devices.ledger import DeviceConflict
 from dra.engine.devices.taints import TaintedResult

@@ -11,9 +11,9 @@ import msgspec
 
 from dra.engine.claims.actions import LookUpWorkload
 from dra.engine.claims.annotation_keys import unknown_annotations
+from dra.engine.claims.codes import Code
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.suspension import SUSPENDED, releases_suspended, suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE

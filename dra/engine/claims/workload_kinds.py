@@ -13,8 +13,8 @@ from dra.model.references import GroupResource
 from dra.model.workload_types import WORKLOAD_TYPES
 
 KINDS_PER_NAMESPACE: Final = 16
-"""Maximum number of kinds of workloads, beside the exempt kinds, that are watched for the claims of one namespace. The
-kinds referred to first are watched, until no claim of the namespace refers to them any longer."""
+"""Maximum number of workload kinds watched for the claims of one namespace, without built-in kinds and kinds with a
+release rule. The kinds referred to first are watched, until no claim of the namespace refers to them any longer."""
 
 
 class _Namespace:

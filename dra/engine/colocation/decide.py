@@ -23,8 +23,8 @@ PROMPT_REWRITES: Final = 3
 """Writes in a row that somebody undoes, before pauses begin."""
 
 WRITE_PAUSE: Final = 1.0
-"""Seconds between two writes of a node, unless pods hold more than is offered: an agent may report without pause, one
-thing and its contrary, and each of its reports would be worth a write."""
+"""Seconds between two writes of the batch resources of one node, unless pods hold more than is offered: an agent may
+report without pause, one thing and its contrary, and each of its reports would be worth a write."""
 
 PAUSE: Final = (1.0, 60.0)
 """Seconds, minimum and maximum, between further writes that somebody undoes."""

@@ -22,7 +22,8 @@ _API_VERSION: Final = "v1"
 _KIND: Final = "Node"
 
 PATCH_PAUSE: Final = 10.0
-"""Seconds between two writes of a NodeMetric: another controller that wants something else may undo each of them."""
+"""Seconds between two writes of the spec of one NodeMetric: another controller that wants something else may undo each
+of them."""
 
 
 class NodeMetricView(Struct, frozen=True):

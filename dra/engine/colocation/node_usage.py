@@ -17,7 +17,8 @@ BATCH_PRIORITIES: Final = frozenset({"koord-batch", "koord-free"})
 """Priority classes whose pods get what others leave, and are not subtracted from it."""
 
 PODS_MAX: Final = 1024
-"""Pods of a report that are read; a report with more is not believed at all."""
+"""Maximum number of pods in one NodeMetric, and of applications of the host; a report with more is not believed at
+all."""
 
 
 PERCENT_MAX: Final = 100.0

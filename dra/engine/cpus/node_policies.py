@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from dra.api.parameters.cpu_policies import CpuBindPolicy, NumaAllocateStrategy
 from dra.engine.cpus.cpu_snapshot import CpuRequest
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
-from dra.engine.messages.texts import Guidance
+from dra.engine.messages.texts import ExplainedReason, explain
 from dra.model.koordinator_classes import NumaTopologyPolicy
 from dra.model.meta import Struct
 
@@ -26,19 +26,16 @@ LABEL_NUMA_ALLOCATE_STRATEGY: Final = "node.koordinator.sh/numa-allocate-strateg
 LABEL_NUMA_TOPOLOGY_POLICY: Final = "node.koordinator.sh/numa-topology-policy"
 
 
-class NodeLabelReason(StrEnum):
+class NodeLabelReason(ExplainedReason):
     """The reason of an Event about a label of a Node."""
 
-    INVALID_NODE_LABEL = "InvalidNodeLabel"
-
-
-NODE_LABEL_GUIDANCE: Final[Mapping[NodeLabelReason, Guidance]] = {
-    NodeLabelReason.INVALID_NODE_LABEL: Guidance(
+    INVALID_NODE_LABEL = explain(
+        "InvalidNodeLabel",
         "A label of the Node has a value that the CPU driver does not know; the default counts.",
         "The label has a typing error; the message names the label and its values.",
         "Give the label one of the values, or remove the label.",
-    ),
-}
+    )
+
 
 DEFAULT_NUMA_STRATEGY: Final = NumaAllocateStrategy.MOST_ALLOCATED
 

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from dra.engine.claims.claim_state import ClaimState
-from dra.engine.claims.reasons import Code, Reason, claim_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import Reason, claim_reason
 from dra.engine.device_usage.groups import Activity, held_results, used_results
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import Instant

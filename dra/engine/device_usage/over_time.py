@@ -10,7 +10,7 @@ from dra.engine.device_usage.timelines import Span, Timeline
 from dra.model.meta import Struct
 
 ROWS_MAX: Final = 40
-"""Maximum number of groups that have rows and time lines of their own."""
+"""Maximum number of groups with rows and time lines of their own in the view Idle."""
 
 
 class UseRow(Struct, frozen=True):

@@ -13,7 +13,8 @@ from dra.engine.device_usage.history import GAP_MAX, GroupHistory, group_name
 from dra.engine.device_usage.timelines import SPANS, Span, Timeline
 
 CHANGES_MAX: Final = 10_000
-"""Maximum number of changes that are kept, about 4 MiB; beyond it, the namespace with most changes loses its oldest."""
+"""Maximum number of changes of devices that are remembered without a Prometheus; these take about 4 MiB. Beyond it, the
+namespace with most changes loses its oldest."""
 
 KEPT: Final = float(max(span.seconds for span in SPANS.values()))
 """Seconds for which a change is kept."""

@@ -18,10 +18,9 @@ from dra.engine.diagnosis import (
     upgrade_obstacles,
 )
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
 from dra.engine.diagnosis.problems import (
     Problem,
-    ProblemCode,
-    ProblemSeverity,
     controller_problem,
     deployment_problem,
     node_problem,

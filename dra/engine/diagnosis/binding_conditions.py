@@ -7,7 +7,8 @@ kube-scheduler has allocated the devices then and chosen a node, and waits until
 from collections.abc import Iterator
 
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, pod_problem
 from dra.model.claims import (
     AllocatedDeviceStatus,
     Condition,

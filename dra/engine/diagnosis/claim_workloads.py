@@ -7,7 +7,7 @@ from typing import Final
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate
 from dra.engine.diagnosis.claims import ClaimDiagnosis
-from dra.engine.diagnosis.problems import ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemSeverity
 from dra.engine.diagnosis.snapshot import PodController, Snapshot
 from dra.model.meta import Key, Struct, Uid
 from dra.model.scheduling import SchedulerPod

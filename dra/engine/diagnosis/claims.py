@@ -22,7 +22,8 @@ from dra.engine.diagnosis import device_faults, upgrade_obstacles
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, YOUNG, AllocationHold, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
 from dra.model.claims import (

@@ -10,7 +10,8 @@ from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import Sampled, Sampling
-from dra.engine.diagnosis.problems import Problem, ProblemCode, config_map_problem, node_problem, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, config_map_problem, node_problem, pod_problem
 from dra.model import quantities
 from dra.model.meta import ObjectMeta
 from dra.model.node_pods import AgentNode

@@ -12,7 +12,8 @@ import msgspec
 
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, claim_problem, pod_problem
 from dra.engine.instants import NEVER
 from dra.engine.prepare_refusals.reasons import refusal_reason
 from dra.model.claims import DeviceRequestAllocationResult, ResourceClaim

@@ -23,7 +23,8 @@ from dra.api.migration.well_known import (
     ANNOTATION_PROFILE,
     ANNOTATION_ROUND,
 )
-from dra.engine.diagnosis.problems import Problem, ProblemCode, migration_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, migration_problem
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import without_commands
 from dra.engine.migration.approval import needs_approval

@@ -24,7 +24,8 @@ from dra.engine.diagnosis.node_groups import (
     format_amount,
     group_nodes,
 )
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problems import Problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.diagnosis.translation import (
     TranslationDiagnosis,

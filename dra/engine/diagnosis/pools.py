@@ -11,7 +11,8 @@ from dra.engine.allocator.resource_slice_tracker import Pool, PoolID, PoolState,
 from dra.engine.claims.reasons import list_names
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, pool_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, pool_problem
 from dra.model.slices import ResourceSlice
 
 

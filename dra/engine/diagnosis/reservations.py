@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.node_groups import NAMED_NODES_MAX
-from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.problems import reservation_problem as problem_of
 from dra.engine.reservations import owner_matching
 from dra.engine.reservations.accounting import ReservationAccounting

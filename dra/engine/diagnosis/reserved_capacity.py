@@ -14,7 +14,8 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, node_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, node_problem
 from dra.engine.kube_scheduler import pod_requests
 from dra.engine.kube_scheduler.extended_resources import served_resources
 from dra.engine.reservations import placeholders, reservation_info

@@ -16,7 +16,8 @@ from dra.engine.claims.view import ClaimView, WorkloadPhase
 from dra.engine.claims.workload_entry import resolve_reference
 from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, holds_of
 from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, claim_problem
 from dra.engine.diagnosis.snapshot import PodController
 from dra.model.claims import ResourceClaim
 from dra.model.device_requests import DeviceClaim

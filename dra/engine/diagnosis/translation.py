@@ -11,7 +11,8 @@ import msgspec
 
 from dra.api.koordinator.well_known import GPU_DRIVER, GPU_MEMORY
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, pod_problem
 from dra.engine.translation import template_names
 from dra.engine.translation.requests import ContainerPath, Refusal, Request, gpu_shares
 from dra.engine.translation.translated_pods import translate

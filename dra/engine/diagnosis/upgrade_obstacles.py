@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from dra.engine.claims.reasons import Subject, list_names
 from dra.engine.devices.semantic_versions import numeric_identifiers
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, upgrade_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem, claim_problem, upgrade_problem
 from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.quantities import MalformedQuantityError

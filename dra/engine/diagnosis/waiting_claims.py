@@ -7,7 +7,7 @@ import msgspec
 
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
 from dra.model.meta import Key, Struct
 
 NAMED_CLAIMS_MAX: Final = 20

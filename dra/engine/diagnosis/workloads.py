@@ -16,7 +16,8 @@ from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, ConsumerCounts
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.snapshot import PodController
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim

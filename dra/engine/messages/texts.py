@@ -1,13 +1,13 @@
 """The documentation of reasons, and the singular forms of texts.
 
-Each enum of reasons that users see (Events, conditions, metric labels, the command line) has one `Guidance` for each of
-its members, in a module beside it; docs/reference/reasons.md is generated from them. Each reason that can alert a user
-must have a page to read and a step to take.
+Each enum of reasons that users see (Events, conditions, metric labels, the command line) is an `ExplainedReason`: each
+member is declared with its `Guidance`, and docs/reference/reasons.md is generated from them. Each reason that can alert
+a user must have a page to read and a step to take.
 """
 
 import re
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 _ONE: Final = re.compile(
     r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |unlisted |more |equal |batch )?)"
@@ -41,6 +41,31 @@ class Guidance(NamedTuple):
     cause: str
     remedy: str
     keeps_devices: KeepsDevices = KeepsDevices.NO
+
+
+UNEXPLAINED: Final = Guidance("", "", "")
+"""The default for type checkers: ``Code("HeldForReservation")`` looks a member up, and declares none."""
+
+
+class ExplainedReason(StrEnum):
+    """A closed set of reasons that users see; `explain` declares a member."""
+
+    _value_: str
+    guidance: Guidance
+
+    def __new__(cls, word: str, guidance: Guidance = UNEXPLAINED, *_: object) -> Self:
+        """Return a member that is its word, with its guidance."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.guidance = guidance
+        return member
+
+
+def explain(
+    word: str, meaning: str, cause: str, remedy: str, keeps_devices: KeepsDevices = KeepsDevices.NO
+) -> tuple[str, Guidance]:
+    """Return the declaration of a reason: its word, and its guidance."""
+    return word, Guidance(meaning, cause, remedy, keeps_devices)
 
 
 def singularize(text: str) -> str:

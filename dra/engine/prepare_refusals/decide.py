@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
-from dra.engine.claims.reasons import Code, Reason, pod_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import Reason, pod_reason
 from dra.engine.instants import Instant, doubled
 from dra.engine.migration.order import eviction_cost
 from dra.engine.plan import Plan

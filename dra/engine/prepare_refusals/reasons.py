@@ -6,24 +6,14 @@ prepared last is refused, and its claim keeps CPUs of the node from newcomers. E
 as malformed parameters, have no reason.
 """
 
-from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from dra.api.koordinator.well_known import CPU_DRIVER
-from dra.engine.messages.texts import Guidance, KeepsDevices
+from dra.engine.messages.texts import ExplainedReason, KeepsDevices, explain
 from dra.model.claims import ResourceClaim
 
 READY: Final = "Ready"
 """Type of the condition; the API names it for devices that are configured as the claim asks."""
-
-
-class PrepareRefusalReason(StrEnum):
-    """The reason in the condition ``Ready``, and in the label ``reason`` of metrics."""
-
-    CPUS_IN_USE = "CPUsInUse"
-    CPUS_UNSUITABLE = "CPUsUnsuitable"
-
 
 _REMEDY: Final = (
     "A pod of a request in Koordinator's form that has a controller is evicted after 30 s. Delete other pods, so that "
@@ -31,22 +21,26 @@ _REMEDY: Final = (
     "`kubectl describe resourceclaim -n NAMESPACE NAME`."
 )
 
-PREPARE_REFUSAL_GUIDANCE: Final[Mapping[PrepareRefusalReason, Guidance]] = {
-    PrepareRefusalReason.CPUS_IN_USE: Guidance(
+
+class PrepareRefusalReason(ExplainedReason):
+    """The reason in the condition ``Ready``, and in the label ``reason`` of metrics."""
+
+    CPUS_IN_USE = explain(
+        "CPUsInUse",
         "Claims that are prepared on the node leave no CPUs that the claim could use.",
         "The claim was allocated before the driver had published which cores are left, for example because two pods "
         "that require whole cores were scheduled at the same moment.",
         _REMEDY,
         KeepsDevices.YES,
-    ),
-    PrepareRefusalReason.CPUS_UNSUITABLE: Guidance(
+    )
+    CPUS_UNSUITABLE = explain(
+        "CPUsUnsuitable",
         "The CPUs that the node has for claims cannot satisfy the claim.",
         "After the claim was allocated, CPUs went offline or were reserved, the Node's label "
         "`node.koordinator.sh/cpu-bind-policy` was changed, or the plugin was started with other options.",
         _REMEDY,
         KeepsDevices.YES,
-    ),
-}
+    )
 
 
 def refusal_reason(claim: ResourceClaim) -> PrepareRefusalReason | None:

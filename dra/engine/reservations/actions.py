@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from dra.engine.instants import WallTime
 from dra.engine.plan import Plan
-from dra.engine.reservations.phases import ReservationReason
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Struct, Uid
 

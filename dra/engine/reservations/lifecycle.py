@@ -42,10 +42,11 @@ from dra.engine.reservations.actions import (
     ReservationPlan,
     SetReservationAllocated,
 )
-from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
+from dra.engine.reservations.phases import TERMINAL_PHASES, Trigger
 from dra.engine.reservations.placeholder_handover import OwnerPod, ReservationState
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
 from dra.engine.translation import template_names

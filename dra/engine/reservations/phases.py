@@ -21,29 +21,7 @@ from typing import Final, NamedTuple
 from dra.api.durations import SECOND
 from dra.api.reservations.model import Reservation, ReservationCondition, ReservationPhase, ReservationStatus
 from dra.engine.instants import NEVER, WallTime
-
-
-class ReservationReason(StrEnum):
-    """The reason of a condition or an Event."""
-
-    # Conditions; some are Events, too.
-    SCHEDULED = "Scheduled"
-    UNSCHEDULABLE = "Unschedulable"
-    AVAILABLE = "Available"
-    SUCCEEDED = "Succeeded"
-    EXPIRED = "Expired"
-    INVALID = "Invalid"
-    VALID = "Valid"
-    AMOUNTS_ONLY = "AmountsOnly"
-    CLAIMS_HELD_AS_WHOLE = "ClaimsHeldAsWhole"
-    EXTENDED_RESOURCES_NOT_HELD = "ExtendedResourcesNotHeld"
-    # Events only.
-    FAILED_SCHEDULING = "FailedScheduling"
-    FAILED_SCHEDULING_RESERVATION = "FailedScheduling-Reservation"
-    RESIZE_WAITS = "ResizeWaits"
-    INVALID_NODE_RESERVATION = "InvalidNodeReservation"
-    RESERVED_CAPACITY_TAKEN = "ReservedCapacityTaken"
-    RESERVED_CAPACITY_SHORT = "ReservedCapacityShort"
+from dra.engine.reservations.reservation_reasons import ReservationReason
 
 
 class Trigger(StrEnum):

@@ -5,7 +5,8 @@ from typing import Any
 
 from dra.engine.instants import WallTime
 from dra.engine.reservations.actions import PatchReservationStatus, ReservationEvent, ReservationPlan
-from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
+from dra.engine.reservations.phases import CONDITION_READABLE
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from dra.engine.reservations.view import UnreadableReservation
 from dra.model.event_type import EventType
 from dra.model.meta import content_fault

@@ -1,87 +1,80 @@
 """Events on the Node about its batch pods: reasons, texts and guidance."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra.api.colocation.strategies import SuppressPolicy
 from dra.engine.messages.documentation import page_url
-from dra.engine.messages.texts import Guidance
+from dra.engine.messages.texts import ExplainedReason, explain
 from dra.engine.suppression.decide import Suppression, SuppressionLevel
 from dra.model.meta import Struct
 
 _NAMED_MAX: Final = 3
-
-
-class NoticeReason(StrEnum):
-    """The reason of an Event on the Node."""
-
-    VALUES_RESET = "BatchPodValuesReset"
-    WRITES_REFUSED = "BatchPodWritesRefused"
-    CGROUPS_UNREAD = "BatchPodCgroupsUnread"
-    MEMORY_OVER_LIMIT = "BatchMemoryOverLimit"
-    AT_FLOOR = "BatchPodsAtFloor"
-    BY_QUOTA = "BatchPodsHeldBackByQuota"
-    SHARES_IDLE = "BatchPodSharesIdle"
-    CPU_FRACTION = "BatchCPUFraction"
-    OUTSIDE_CLASS = "BatchPodNotLimited"
-
-
 _HOW_TO: Final = page_url("how-to/colocation.md")
 
-BATCH_POD_GUIDANCE: Final[Mapping[NoticeReason, Guidance]] = {
-    NoticeReason.VALUES_RESET: Guidance(
+
+class NoticeReason(ExplainedReason):
+    """The reason of an Event on the Node."""
+
+    VALUES_RESET = explain(
+        "BatchPodValuesReset",
         "CPU or memory values of batch pods were replaced by another process, and are written again each time.",
         "A second agent (koordlet, a script), or systemd: it writes all values of a slice when its units are reloaded.",
         "Stop the second writer. Resets at a `systemctl daemon-reload` need nothing; "
         "`dra_reserve_node_batch_values_reset_by_others_total` shows whether they go on.",
-    ),
-    NoticeReason.WRITES_REFUSED: Guidance(
+    )
+    WRITES_REFUSED = explain(
+        "BatchPodWritesRefused",
         "A part of the limits of batch pods is not in force yet; the writes are tried again each second.",
         "The kernel refused values, most often since a container was started at the same moment.",
         "If it lasts, the Event has the kernel's words and the file; compare the quotas above and below that cgroup.",
-    ),
-    NoticeReason.CGROUPS_UNREAD: Guidance(
+    )
+    CGROUPS_UNREAD = explain(
+        "BatchPodCgroupsUnread",
         "All pods of the class BestEffort together may use more CPUs than are left for them. Each of the other pods is "
         "held back by itself.",
         "A container of the pod makes more than 1,000 cgroups, or nests them deeply, which takes a privileged one in "
         "cgroup v1. A CPU quota in one of them that was not read keeps the kernel from taking a smaller one above.",
         "Delete the pod, or remove its right to write cgroups. In cgroup v2 such quotas do not stand in the way.",
-    ),
-    NoticeReason.MEMORY_OVER_LIMIT: Guidance(
+    )
+    MEMORY_OVER_LIMIT = explain(
+        "BatchMemoryOverLimit",
         "A batch pod uses more memory than its `batch-memory` limit, which is therefore not in force.",
         "The limit is written when the pod is seen, and it had allocated more by then; or its limit was lowered.",
         "Nothing is ended for it. Raise the limit of the pod, or delete the pod: a new one gets its limit earlier.",
-    ),
-    NoticeReason.AT_FLOOR: Guidance(
+    )
+    AT_FLOOR = explain(
+        "BatchPodsAtFloor",
         "Pods of the class BestEffort have `cpuSuppressMinPercent` of the node's CPUs, or 10 %, whatever others use.",
         "What the node uses was not sampled for a minute.",
         "See the log of the kubelet plugin on the node, and whether `/proc` and cgroups of the host are mounted there.",
-    ),
-    NoticeReason.BY_QUOTA: Guidance(
+    )
+    BY_QUOTA = explain(
+        "BatchPodsHeldBackByQuota",
         "Pods of the class BestEffort are held back by a CPU quota in place of a cpuset.",
         "`cpuSuppressPolicy` is `cpuset` (its default), and cpusets are not written: the plugin runs without its CPU "
         "driver, or the kubelet writes them (`cpuManagerPolicy: static`).",
         "Set `cpuSuppressPolicy: cfsQuota` for these nodes, or run the CPU driver there.",
-    ),
-    NoticeReason.SHARES_IDLE: Guidance(
+    )
+    SHARES_IDLE = explain(
+        "BatchPodSharesIdle",
         "CPU shares of a batch pod are not written.",
         "Another process has set `cpu.idle` of its cgroup, and the kernel refuses shares there.",
         "Write 0 to `cpu.idle` if the pod shall have the weight that it requests.",
-    ),
-    NoticeReason.CPU_FRACTION: Guidance(
+    )
+    CPU_FRACTION = explain(
+        "BatchCPUFraction",
         "The `batch-cpu` of a pod is rounded up to a whole number of milli-CPUs.",
         "The resource counts milli-CPUs: `200m` is a fifth of one.",
         "Write `200` for a fifth of a CPU.",
-    ),
-    NoticeReason.OUTSIDE_CLASS: Guidance(
+    )
+    OUTSIDE_CLASS = explain(
+        "BatchPodNotLimited",
         "A batch pod is not held back, and its cgroup keeps the kubelet's values.",
         "A container of it requests `cpu` or `memory`, so Kubernetes' class of the pod is not BestEffort: an injected "
         "sidecar, or a LimitRange.",
         f"Give all containers batch resources alone; {_HOW_TO} shows how profiles do that.",
-    ),
-}
-"""Reason → its guidance."""
+    )
 
 
 class Notice(Struct, frozen=True):

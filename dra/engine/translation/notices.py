@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from dra.api.koordinator import resource_spec, well_known
-from dra.engine.claims.reasons import Code, Reason, pod_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import Reason, pod_reason
 from dra.engine.instants import WallTime
 from dra.engine.translation import classes, cpu_requests
 from dra.model.koordinator_classes import LABEL_QOS_CLASS

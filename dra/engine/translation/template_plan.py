@@ -18,7 +18,8 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.koordinator import well_known
 from dra.api.parameters.cpu_policies import CpuBindPolicy
-from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import Reason, list_names, pod_reason
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.plan import Plan
 from dra.engine.translation import template_names

@@ -7,7 +7,7 @@ import pytest
 
 from controller.informers import ControllerInformers
 from controller.translation.request_notices import RequestNotices
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents

@@ -12,7 +12,7 @@ from controller.claim_event_handlers import ClaimEventHandlers
 from controller.informers import ControllerInformers
 from controller.translation.templates import Templates
 from dra.api.koordinator import well_known
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.translation.template_index import REMAKE_INTERVAL
 from dra.engine.translation.template_plan import KEPT_UNUSED
 from dra.kube.transport import Response

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.cluster import fake_nodes
 from tests.scenarios import objects, plugin_of_kubectl, steps
 from tests.scenarios.beside.kueue import ADMISSION, TOPOLOGY, Kueue, queued

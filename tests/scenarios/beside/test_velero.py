@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.scenarios import objects, plugin_of_kubectl, steps
 from tests.scenarios.audit import assert_no_device_was_doubled, assert_no_device_was_taken, deallocations
 from tests.scenarios.beside.velero import LEFT_OUT, Backup, lose

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from dra.cli.reference.metrics import LABEL_VALUES, metric_families
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from release.monitoring.alerts import ALERTS
 from release.monitoring.dashboard import PANELS

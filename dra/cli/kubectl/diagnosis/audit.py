@@ -16,7 +16,8 @@ from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis.audit import audit as judged
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.messages.remedies import Remedy, WeighedChoice
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")

@@ -19,7 +19,8 @@ from dra.engine.diagnosis import colocation, colocation_problems
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import NodeColocation, Sampled, Sampling
 from dra.engine.diagnosis.node_use import ResourceUse
-from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.messages.texts import singularize
 from dra.model.node_pods import AgentNode
 

@@ -16,7 +16,8 @@ from dra.engine.diagnosis.claims import ClaimDiagnosis, ConsumerCounts, Reserved
 from dra.engine.diagnosis.cluster_state import AllocationHold
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemSeverity
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot
 from dra.engine.messages.remedies import Remedy, WeighedChoice
 from dra.engine.messages.texts import singularize

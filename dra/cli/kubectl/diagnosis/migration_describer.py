@@ -16,7 +16,8 @@ from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, remedy_data, wrap_lines
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.migrations import MigrationDiagnosis, MigrationStep
-from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemSeverity
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.resources import POD_MIGRATION_JOBS
 from dra.model.meta import Key

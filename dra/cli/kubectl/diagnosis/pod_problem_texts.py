@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 
 DELETE_POD: Final = SafeCommand(

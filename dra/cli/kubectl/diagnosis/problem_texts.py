@@ -2,7 +2,7 @@
 
 `dra.engine.messages.remedies` defines which command may be a `SafeCommand`. A command about a pod also names the pod's
 node and phase: it does nothing if, by the time that a user pastes it, the pod has started or another pod has its name.
-A problem without a remedy here ends by waiting, or `dra.engine.diagnosis.problem_guidance` has its remedy.
+A problem without a remedy here ends by waiting, or its guidance has the remedy.
 """
 
 import shlex
@@ -14,7 +14,8 @@ from dra.cli.kubectl.diagnosis.migration_problem_texts import MIGRATION_PROBLEM_
 from dra.cli.kubectl.diagnosis.pod_problem_texts import DELETE_COUNTED_POD, DELETE_POD, POD_PROBLEM_TEXTS
 from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import singularize

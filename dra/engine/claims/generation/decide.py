@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from dra.engine.claims.claim_holders import owner_reservations
+from dra.engine.claims.codes import Code
 from dra.engine.claims.generation.claim_owners import (
     ClaimOwner,
     ClaimOwnerKind,
@@ -19,7 +20,7 @@ from dra.engine.claims.generation.claim_owners import (
     claim_for_entry,
 )
 from dra.engine.claims.generation.held_claims import NO_HELD_CLAIMS, HeldClaim, assign_held_claims
-from dra.engine.claims.reasons import Code, Reason, Subject, claim_reason
+from dra.engine.claims.reasons import Reason, Subject, claim_reason
 from dra.model.meta import Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate, requests_admin_access

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from dra.cli.reference import problems
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "kubectl-dra.md"
 

@@ -3,19 +3,16 @@
 import re
 from functools import cache
 
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.cpus.failures import CpuFailureReason
-from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.reservations.phases import ReservationReason
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.reservations.rejections import RejectionReason
+from dra.engine.reservations.reservation_reasons import ReservationReason
 from tests.sources import modules
 from tests.violations import for_each
 
 WORDS = {
-    "meanings.py",
-    "failures.py",
-    "reservation_guidance.py",
-    "problem_guidance.py",
+    "problem_codes.py",
     "remedies.py",
     "reference.py",
 }

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpPod, ResyncPod
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumer_entries import FINISHING_DELAY, LIMIT_EVENTS, LOOKUP_BATCH, STRANGER_RECHECK
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import LostNode, tombstone_entry
 from dra.engine.claims.window import CAPACITY, PARKED_AFTER, SCHEDULER_HEADROOM, EntryHistory
 from dra.engine.instants import NEVER

@@ -5,9 +5,9 @@ import pytest
 
 from dra.engine.claims.actions import Deallocate, PatchMetadata, SetReservedFor
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.codes import Code
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ObservedHistory, VanishedPod, WorkloadPhase, WorkloadState, lost_node_entry
 from dra.engine.claims.window import EntryHistory
 from dra.engine.devices.ledger import DeviceConflict, DeviceID, Holder

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dra.engine.claims import patches
 from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata, ResyncPod, SetReservedFor, Ungate
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.decide import (
     LISTING_BATCH,
@@ -20,7 +21,6 @@ from dra.engine.claims.decide import (
     decide,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import (
     EntryKind,
     ObservedHistory,

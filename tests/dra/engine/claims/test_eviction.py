@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.claims.actions import EvictPod
+from dra.engine.claims.codes import Code
 from dra.engine.claims.eviction import CLOCK_RECHECK, CONDITION, EVICTION_BATCH, decide, is_over, lacks_condition
 from dra.engine.claims.eviction_index import NOTHING_POSTPONED, PostponedEvictions
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.devices.taints import TaintedResult, TaintSource
 from dra.engine.instants import NEVER
 from dra.model.claims import DeviceRequestAllocationResult

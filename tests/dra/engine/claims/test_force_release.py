@@ -3,8 +3,8 @@
 import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpPod, PatchMetadata, SetReservedFor
+from dra.engine.claims.codes import Code
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import LostNode, ObservedHistory, VanishedPod, WorkloadPhase, WorkloadState, lost_node_entry
 from dra.engine.claims.window import EntryHistory
 from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON, WATCH_OUTAGE_UNNOTICED

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpNode
+from dra.engine.claims.codes import Code
 from dra.engine.claims.lost_nodes import SETTLED
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import LostNode, ObservedHistory, Placements, VanishedPod, lost_node_entry
 from dra.engine.instants import NEVER
 from dra.model.claims import RESERVED_FOR_MAX_SIZE

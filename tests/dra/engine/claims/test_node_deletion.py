@@ -3,8 +3,8 @@
 import pytest
 
 from dra.engine.claims.claim_holders import ClaimHolder, HolderState
+from dra.engine.claims.codes import Code
 from dra.engine.claims.node_deletion import UNUSED_WITHOUT_SIGN
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import NodeDeletionSign, ObservedHistory, WorkloadPhase, WorkloadState
 from dra.engine.instants import NEVER
 from dra.model.autoscalers import DeletionSign

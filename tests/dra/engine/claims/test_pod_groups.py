@@ -4,9 +4,9 @@ import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpWorkload, ResyncPod
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumer_entries import POD_GROUP_PATIENCE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.stuck_allocations import waiting_since
 from dra.engine.claims.view import ObservedHistory, Placements, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey

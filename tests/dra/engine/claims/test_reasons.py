@@ -3,15 +3,8 @@ from string import Formatter
 
 import pytest
 
-from dra.engine.claims.reasons import (
-    LISTED_NAMES,
-    LONGEST_ARGUMENT,
-    REASON_TEXTS,
-    Code,
-    claim_reason,
-    list_names,
-    pod_reason,
-)
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import LISTED_NAMES, LONGEST_ARGUMENT, claim_reason, list_names, pod_reason
 from dra.model.event_type import EventType
 from tests.commands import unknown_commands
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
@@ -40,7 +33,7 @@ ABOUT_PODS = {
 
 
 def placeholders(code):
-    return {name for _, name, _, _ in Formatter().parse(REASON_TEXTS[code].text) if name}
+    return {name for _, name, _, _ in Formatter().parse(code.text) if name}
 
 
 def example(code):
@@ -70,7 +63,7 @@ def test_every_text_names_only_commands_that_exist(code):
     assert unknown_commands(example(code).note) == []
 
 
-@for_each(c for c in Code if REASON_TEXTS[c].severity is EventType.WARNING)
+@for_each(c for c in Code if c.severity is EventType.WARNING)
 def test_a_warning_says_what_it_is_about(code):
     assert placeholders(code) or code is Code.STOCK_CONTROLLER_ACTIVE
 

@@ -6,8 +6,8 @@ import pytest
 from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import Deallocate, DeleteClaim, LookUpPod, LookUpWorkload, PatchMetadata
 from dra.engine.claims.claim_holders import ClaimHolder, HolderState
+from dra.engine.claims.codes import Code
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import LostNode, ObservedHistory, OwningPodPhase, VanishedPod
 from dra.engine.reservations import placeholders
 from dra.model.claims import POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE

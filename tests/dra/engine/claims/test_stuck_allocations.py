@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpPlacements
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.claims.stuck_allocations import (
     BINDING_TIMEOUT,
     EVIDENCE_VALID,

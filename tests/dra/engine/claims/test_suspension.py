@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from dra.engine.claims.actions import Deallocate, PatchMetadata, SetReservedFor
+from dra.engine.claims.codes import Code
 from dra.engine.claims.policy import REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import WorkloadState
 from dra.model import workload_reservations
 from dra.model.workload_reservations import WHEN_SUSPENDED

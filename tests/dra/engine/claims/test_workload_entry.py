@@ -5,8 +5,8 @@ import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpWorkload, PatchMetadata
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.codes import Code
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import EntryKind, ObservedHistory, OwningPodPhase, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_entry import WorkloadFate, workload_fate
 from dra.engine.claims.workload_index import WorkloadKey

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadIndex, WorkloadKey
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE, WatchedKinds

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, InstalledDeployment
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject

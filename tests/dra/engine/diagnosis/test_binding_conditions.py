@@ -3,7 +3,7 @@
 import pytest
 
 from dra.engine.diagnosis import pods
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, entry, pod
 
 ATTACHED, FAILED = "example.org/attached", "example.org/failed"

@@ -8,7 +8,7 @@ from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, UnreadResource
 from dra.model.references import GroupResource
 from tests.dra.engine.diagnosis.cluster_states import (

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.diagnosis import colocation, colocation_problems
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.colocation import Sampling
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.colocated import (
     GIB,
     NOW,

@@ -5,7 +5,7 @@ import pytest
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.device_faults import DEVICE_FAULTS
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, entry, offer, pod, rule
 
 CDI = "failed to inject CDI devices: unresolvable CDI devices gpu.reserve.dra/claim=4d1b-0"

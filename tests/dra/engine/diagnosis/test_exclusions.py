@@ -5,7 +5,7 @@ import pytest
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.exclusions import EXAMINED_MAX
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, node, offer, pod, snapshot
 

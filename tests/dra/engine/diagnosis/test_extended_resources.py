@@ -6,7 +6,7 @@ import pytest
 from dra.engine.diagnosis import pods
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import Obstacle
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, entry, node, pod, snapshot
 
 GPU = "example.com/gpu"

@@ -7,7 +7,7 @@ from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.diagnosis import audit
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.model.node_pods import AgentNode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, pod, snapshot
 from tests.dra.engine.diagnosis.test_device_faults import failure

@@ -6,7 +6,7 @@ import pytest
 from dra.api.migration.model import parse_pod_migration_job
 from dra.engine.diagnosis import migrations
 from dra.engine.diagnosis.migrations import MigrationStep
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import SchedulerPod

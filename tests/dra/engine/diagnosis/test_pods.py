@@ -10,7 +10,7 @@ from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import Obstacle
 from dra.engine.diagnosis.pods import AdvisedAction
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import (
     JOB,

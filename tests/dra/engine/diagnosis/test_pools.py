@@ -5,7 +5,7 @@ import pytest
 from dra.cli.kubectl.diagnosis.get import device_row
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.devices import DeviceObstacle, devices
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.cluster_states import (
     DRIVER,
     claim,

@@ -5,7 +5,7 @@ import pytest
 
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
+from dra.engine.diagnosis.problem_codes import ProblemCode, ProblemSeverity
 from dra.engine.diagnosis.snapshot import UnreadResource
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import ObjectMeta, UnstructuredObject

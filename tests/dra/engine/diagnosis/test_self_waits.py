@@ -7,7 +7,7 @@ from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import claims, pods, self_waits
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.pods import AdvisedAction
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import PodController
 from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, cluster_state, entry, node, pod, workload
 

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from dra.engine.diagnosis import pods
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.engine.diagnosis.translation import asks_nothing
 from dra.engine.translation import classes, gpu_requests

@@ -6,7 +6,7 @@ import pytest
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import pods, workloads
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import PodController
 from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, entry, node, pod, snapshot, workload
 

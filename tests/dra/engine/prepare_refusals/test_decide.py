@@ -5,7 +5,7 @@ import pytest
 
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.prepare_refusals.decide import (
     PATIENCE,
     RECHECK,

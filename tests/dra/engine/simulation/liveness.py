@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra.engine.claims import consumer_entries, window
+from dra.engine.claims.codes import Code
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.decide import decide
-from dra.engine.claims.reasons import Code, Reason
+from dra.engine.claims.reasons import Reason
 from dra.engine.claims.view import ENTRY_API_GROUP, GUARD_RESOURCE
 from dra.model import nodes, workload_reservations
 from dra.model.claims import ResourceClaim

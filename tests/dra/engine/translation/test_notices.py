@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.translation.notices import MAX_AGE, NoticeHistory, has_notices, notices
 from dra.engine.translation.translated_pods import translate
 from dra.model.koordinator_classes import LABEL_QOS_CLASS

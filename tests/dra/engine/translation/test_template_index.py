@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from dra.engine.claims.reasons import Code, pod_reason
+from dra.engine.claims.codes import Code
+from dra.engine.claims.reasons import pod_reason
 from dra.engine.instants import NEVER
 from dra.engine.translation.template_index import REMAKE_INTERVAL, TemplateIndex, TemplateView
 from dra.engine.translation.template_plan import TemplatePlan

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy
-from dra.engine.claims.reasons import Code
+from dra.engine.claims.codes import Code
 from dra.engine.instants import NEVER, Moment
 from dra.engine.translation.template_index import TemplateIndex
 from dra.engine.translation.template_plan import (

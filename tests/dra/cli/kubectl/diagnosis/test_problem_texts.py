@@ -7,7 +7,8 @@ import pytest
 
 from dra.cli.kubectl.diagnosis import describer, problem_texts
 from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
-from dra.engine.diagnosis.problems import ProblemCode, claim_problem, pod_problem
+from dra.engine.diagnosis.problem_codes import ProblemCode
+from dra.engine.diagnosis.problems import claim_problem, pod_problem
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
 from tests.violations import for_each, for_each_case

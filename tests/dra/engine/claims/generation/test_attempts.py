@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.engine.claims.codes import Code
 from dra.engine.claims.generation.attempts import (
     NO_ATTEMPTS,
     RETRY,
@@ -14,7 +15,6 @@ from dra.engine.claims.generation.attempts import (
 )
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView, owner_from_pod
 from dra.engine.claims.generation.decide import CreateClaim, RecordClaims
-from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER
 from dra.model.meta import Uid
 from dra.model.templates import ResourceClaimTemplateSpec, WatchedTemplate

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from dra.engine.claims import consumers
+from dra.engine.claims.codes import Code
 from dra.engine.claims.generation.claim_owners import belongs_to_owner
 from dra.engine.claims.generation.decide import decide
-from dra.engine.claims.reasons import Code
 from dra.model.meta import Uid
 from tests.dra.engine.claims.generation.examples import (
     by_name,

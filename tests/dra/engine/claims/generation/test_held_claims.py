@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from dra.engine.claims import claim_holders
+from dra.engine.claims.codes import Code
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.decide import decide
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import guard_entry
 from dra.engine.reservations import placeholders
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim, ResourceClaimSpec, ResourceClaimStatus
