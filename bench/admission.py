@@ -107,11 +107,11 @@ async def measure(cluster: Cluster, api: Api, latencies: Latencies, *, rounds: i
 
 async def _blocks(latencies: Latencies, blocks: Iterable[tuple[Asking, Place, Namespace]], *, number: int) -> None:
     for asking, place, namespace in blocks:
-        for each in range(WARM_UP):
-            await _create(namespace, pod(f"warm-{each}", asking), dry=True)
+        for index in range(WARM_UP):
+            await _create(namespace, pod(f"warm-{index}", asking), dry=True)
         before = await _spent(namespace.api)
-        for each in range(BLOCK):
-            one = pod(f"{asking.name.lower()}-{place.name.lower().replace('_', '-')}-{number}-{each}", asking)
+        for index in range(BLOCK):
+            one = pod(f"{asking.name.lower()}-{place.name.lower().replace('_', '-')}-{number}-{index}", asking)
             latencies.dry[asking, place].append(await _create(namespace, one, dry=True))
             latencies.real[asking, place].append(await _create(namespace, one, dry=False))
         after = await _spent(namespace.api)
@@ -139,7 +139,7 @@ async def _spent(api: Api) -> dict[str, float]:
 
 async def _clear(namespace: Namespace) -> None:
     await namespace.api.delete_collection(PODS, namespace=namespace.name, grace_seconds=0)
-    await eventually(lambda: namespace.all(PODS), until=lambda found: not found, saying="all pods are gone")
+    await eventually(lambda: namespace.all(PODS), until=lambda pods: not pods, saying="all pods are gone")
 
 
 def _median(values: list[float]) -> str:

@@ -124,8 +124,8 @@ def report_text(node: str, *, pods: int, minute: int) -> bytes:
     """Return a NodeMetric in JSON."""
     usage = {"resources": {"cpu": f"{500 + minute}m", "memory": "1073741824"}}
     windows = [
-        {"duration": each, "usage": dict.fromkeys(("avg", "p50", "p90", "p95", "p99"), usage)}
-        for each in ("5m0s", "10m0s", "30m0s")
+        {"duration": duration, "usage": dict.fromkeys(("avg", "p50", "p90", "p95", "p99"), usage)}
+        for duration in ("5m0s", "10m0s", "30m0s")
     ]
     reported = [_reported(node, number, minute) for number in range(pods)]
     at = datetime.fromtimestamp(WALL + INTERVAL * minute, UTC).isoformat()

@@ -87,7 +87,7 @@ def main() -> int:
 
 def _tell(text: str, asked: argparse.Namespace, *, mark: str) -> None:
     """Print a result with what it was measured on, and write it if asked to."""
-    load = ", ".join(f"{each:.0f}" for each in os.getloadavg())
+    load = ", ".join(f"{average:.0f}" for average in os.getloadavg())
     size = f"{asked.nodes:,} nodes, {asked.pods:,} pods; Python {sys.version.split()[0]}, load averages {load}."
     print(f"{size}\n\n{text}\n")
     if asked.write:
@@ -139,11 +139,11 @@ def _round(
 
 
 def _accepted(result: RoundResult) -> int:
-    return sum(each.verdict.accepted for each in result.decisions)
+    return sum(decision.verdict.accepted for decision in result.decisions)
 
 
 def _by_plugin(result: RoundResult) -> str:
-    counts = Counter(each.plugin for each in result.decisions)
+    counts = Counter(decision.plugin for decision in result.decisions)
     return ", ".join(f"{plugin} {count:,}" for plugin, count in counts.most_common())
 
 

@@ -88,7 +88,9 @@ class Cluster:
 
     def objects(self, *, in_flight: RoundResult | None = None) -> ClusterObjects:
         """Return what a snapshot is made of; the accepted pods of an earlier round have jobs."""
-        accepted = () if in_flight is None else [each.pod for each in in_flight.decisions if each.verdict.accepted]
+        accepted = (
+            () if in_flight is None else [decision.pod for decision in in_flight.decisions if decision.verdict.accepted]
+        )
         return ClusterObjects(
             nodes=self.nodes,
             pods=self.pods,

@@ -210,9 +210,9 @@ async def measure(chosen: argparse.Namespace) -> str:
             await asyncio.to_thread(started, folder, COMMANDS["audit"])  # compiles
             for name, words in [*COMMANDS.items(), (FROM_BUNDLE, ("explain", "claim", "c-00000", f"--from={bundle}"))]:
                 arguments = (*words, f"--file={bundle}") if name == "bundle" else words
-                found = [await asyncio.to_thread(started, folder, arguments) for _ in range(chosen.runs)]
-                spent, cpu = min(each[0] for each in found), min(each[1] for each in found)
-                rows.append(f"| `{name}` | {spent:.2f} | {cpu:.2f} | {max(each[2] for each in found):.0f} |")
+                runs = [await asyncio.to_thread(started, folder, arguments) for _ in range(chosen.runs)]
+                spent, cpu = min(run[0] for run in runs), min(run[1] for run in runs)
+                rows.append(f"| `{name}` | {spent:.2f} | {cpu:.2f} | {max(run[2] for run in runs):.0f} |")
     head = (
         f"{chosen.pods:,} pods, {chosen.claims:,} claims, {chosen.nodes:,} nodes; the best of {chosen.runs} runs; "
         f"Python {platform.python_version()}, {os.cpu_count()} cores. "

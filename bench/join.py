@@ -251,7 +251,7 @@ async def gone(client: Api, namespace: str) -> None:
     """Wait until the namespace of the last case is deleted, however long that takes: it must not load the next one."""
     await eventually(
         lambda: client.find(NAMESPACES, namespace),
-        until=lambda found: found is None,
+        until=lambda remaining: remaining is None,
         within=math.inf,
         saying=f"namespace {namespace} is gone",
     )

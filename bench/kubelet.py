@@ -62,7 +62,7 @@ class Caller:
     def __init__(self, channel: aio.Channel) -> None:
         self._client = DraPluginClient(channel)
 
-    async def each(self, claims: Iterable[Claim], *, at_a_time: int) -> Times:
+    async def separately(self, claims: Iterable[Claim], *, at_a_time: int) -> Times:
         """Prepare and unprepare each claim, so many at a time."""
         todo, times = iter(claims), Times([], [], 0.0)
         began = time.perf_counter()

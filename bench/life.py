@@ -103,22 +103,22 @@ class Life:
 
     async def measure(self) -> dict[str, float]:
         """Return the seconds of each stage, pods a second, and milliseconds of CPU time for each pod."""
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         store = self._plane.server.store
         pods = MarkedPods(store, CREATED, BOUND, RUNNING, SUCCEEDED)
         async with background_task(self._plane.run(), name="plane"), asyncio.timeout(LIMIT):
             await self._plane.wait_ready()
             began = time.perf_counter()
             await self._prepare()
-            await self._stage(found, {"created": partial(pods.count, CREATED)})
+            await self._stage(figures, {"created": partial(pods.count, CREATED)})
             self._go.set()
-            await self._stage(found, {"bound": partial(pods.count, BOUND), "running": partial(pods.count, RUNNING)})
+            await self._stage(figures, {"bound": partial(pods.count, BOUND), "running": partial(pods.count, RUNNING)})
             self._held.let_go()
-            await self._stage(found, {"ended": partial(pods.count, SUCCEEDED), "counted": self._counted})
-            found["whole life, s"] = time.perf_counter() - began
-        return found
+            await self._stage(figures, {"ended": partial(pods.count, SUCCEEDED), "counted": self._counted})
+            figures["whole life, s"] = time.perf_counter() - began
+        return figures
 
-    async def _stage(self, found: dict[str, float], stages: dict[str, Callable[[], int]]) -> None:
+    async def _stage(self, figures: dict[str, float], stages: dict[str, Callable[[], int]]) -> None:
         """Wait until all pods have come to the end of the stages; they begin now."""
         began, cpu = time.perf_counter(), time.process_time()
         while stages:
@@ -126,8 +126,8 @@ class Life:
             for name in [name for name, count in stages.items() if count() >= self._pods]:
                 del stages[name]
                 seconds = time.perf_counter() - began
-                found[f"{name}, s"], found[f"{name}, pods/s"] = seconds, self._pods / seconds
-                found[f"{name}, CPU ms/pod"] = (time.process_time() - cpu) * 1000 / self._pods
+                figures[f"{name}, s"], figures[f"{name}, pods/s"] = seconds, self._pods / seconds
+                figures[f"{name}, CPU ms/pod"] = (time.process_time() - cpu) * 1000 / self._pods
 
     def _counted(self) -> int:
         """Count the pods that the Job has counted for good: when it is complete."""

@@ -86,10 +86,10 @@ def uid_of(claim: dict[str, Any]) -> str:
 
 def folders(root: Path) -> PluginDirectories:
     """Return the node's folders, which must exist on one with a kubelet."""
-    found = PluginDirectories(plugins=root / "plugins", registry=root / "registry", cdi=root / "cdi")
-    for each in (found.plugins, found.registry):
-        each.mkdir(exist_ok=True)
-    return found
+    directories = PluginDirectories(plugins=root / "plugins", registry=root / "registry", cdi=root / "cdi")
+    for folder in (directories.plugins, directories.registry):
+        folder.mkdir(exist_ok=True)
+    return directories
 
 
 def inventory(path: Path, gpus: int, **more: Any) -> Path:  # noqa: ANN401 - YAML

@@ -32,13 +32,13 @@ def _memory() -> float:
 
 def _updates(tab: Any, page: ServedPage, number: int) -> list[float]:  # noqa: ANN401 - Playwright's page
     """Return the milliseconds of updates: a pod joins a claim, and the claim's row shows the new number of pods."""
-    found = []
+    times = []
     tab.evaluate("location.hash = '#/claims?q=name:train-0-0'")
     cell = tab.locator("tr[data-key='vision/train-0-1'] td:nth-child(6), tr[data-key] td:nth-child(6)").first
     cell.wait_for()
     key = tab.locator("tr[data-key]").first.get_attribute("data-key")
     namespace, name = key.split("/")
-    for each in range(number):
+    for index in range(number):
         count = int(cell.inner_text())
         tab.evaluate(
             """count => { window.painted = new Promise(done => {
@@ -46,12 +46,12 @@ def _updates(tab: Any, page: ServedPage, number: int) -> list[float]:  # noqa: A
                     ? done(performance.now()) : requestAnimationFrame(look); look(); }) }""",
             count + 1,
         )
-        content = pod(f"more-{each}", namespace, name, on="node-1", version=page.next_version())
+        content = pod(f"more-{index}", namespace, name, on="node-1", version=page.next_version())
         began = perf_counter()
         page.change(msgspec.convert(content, SchedulerPod))
         tab.evaluate("window.painted")
-        found.append(1000 * (perf_counter() - began))
-    return found
+        times.append(1000 * (perf_counter() - began))
+    return times
 
 
 def measure(*, nodes: int, pods: int, updates: int) -> str:

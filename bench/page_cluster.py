@@ -43,8 +43,8 @@ T = TypeVar("T")
 
 
 def _meta(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    found = {"name": name, "uid": f"uid-{namespace}-{name}", "resourceVersion": "1", **more}
-    return {**found, "namespace": namespace} if namespace else found
+    metadata = {"name": name, "uid": f"uid-{namespace}-{name}", "resourceVersion": "1", **more}
+    return {**metadata, "namespace": namespace} if namespace else metadata
 
 
 def node(name: str, *, ready: bool = True, cordoned: bool = False) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def resource_slice(on: str, devices: int, *, tainted: int = -1) -> dict[str, Any
             "nodeName": on,
             "pool": {"name": on, "generation": 1, "resourceSliceCount": 1},
             "devices": [
-                {"name": f"gpu-{each}", **({"taints": taint} if each == tainted else {})} for each in range(devices)
+                {"name": f"gpu-{index}", **({"taints": taint} if index == tainted else {})} for index in range(devices)
             ],
         },
     }
@@ -82,7 +82,7 @@ def claim(
     reference = {"apiGroup": "batch", "resource": "jobs", "name": workload, "uid": f"uid-{namespace}-job-{workload}"}
     status: dict[str, Any] = {"reservedFor": [reference]} if workload and devices else {}
     if devices:
-        pools = [each.split("/") for each in devices]
+        pools = [device.split("/") for device in devices]
         here = {"key": "metadata.name", "operator": "In", "values": sorted({pool for pool, _ in pools})}
         status["allocation"] = {
             "devices": {
@@ -167,18 +167,18 @@ def proposed(name: str, moved: str, namespace: str, *, created: datetime, why: s
         "reserve.dra/profile": "default",
         "reserve.dra/descheduling-round": rfc3339(created),
     }
-    found = migration(name, moved, namespace, "Pending", created=created)
-    metadata = {**found.content["metadata"], "annotations": annotations}
+    waiting = migration(name, moved, namespace, "Pending", created=created)
+    metadata = {**waiting.content["metadata"], "annotations": annotations}
     return _unstructured(
-        {**found.content, "metadata": metadata, "spec": {**found.content["spec"], "paused": True}},
+        {**waiting.content, "metadata": metadata, "spec": {**waiting.content["spec"], "paused": True}},
     )
 
 
 def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snapshot:
     """Return a snapshot in which all pods use claims; every ``free``-th device has none."""
     now = SYSTEM.wall()
-    names = [f"node-{each + 1}" for each in range(nodes)]
-    slots = [(name, f"{name}/gpu-{each}") for name in names for each in range(devices)]
+    names = [f"node-{index + 1}" for index in range(nodes)]
+    slots = [(name, f"{name}/gpu-{index}") for name in names for index in range(devices)]
     used = [slot for number, slot in enumerate(slots) if number % free]
     tainted = max(2, nodes // 8)
     found_claims, found_pods, workloads = [], [], []
@@ -188,8 +188,8 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
         since = rfc3339(now - timedelta(minutes=7 * (number % 200)))
         found_claims.append(claim(f"{workload}-{number}", namespace, device, workload=workload, since=since))
         found_pods += [
-            pod(f"{workload}-{number}-{each}", namespace, f"{workload}-{number}", on=on, job=workload)
-            for each in range(pods // max(1, len(used)) + (number < pods % max(1, len(used))))
+            pod(f"{workload}-{number}-{index}", namespace, f"{workload}-{number}", on=on, job=workload)
+            for index in range(pods // max(1, len(used)) + (number < pods % max(1, len(used))))
         ]
         workloads.append((namespace, workload))
     content = {
@@ -205,7 +205,7 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
         "pods": found_pods,
         "classes": [{"metadata": {"name": DRIVER}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}],
     }
-    found = msgspec.convert(content, Snapshot)
+    snapshot = msgspec.convert(content, Snapshot)
     referenced = tuple(
         ReferencedWorkload(
             resource="jobs",
@@ -218,7 +218,7 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
         for namespace, name in dict.fromkeys(workloads)
     )
     return msgspec.structs.replace(
-        found,
+        snapshot,
         taken=rfc3339(now),
         server="v1.37.2",
         leader=LEADER,
@@ -246,7 +246,7 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
 
 def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
     """Return a cluster with claims that wait, leaks and other problems, for screenshots and tests of each view."""
-    found = cluster(nodes=nodes, pods=pods, devices=8, free=5)
+    usual = cluster(nodes=nodes, pods=pods, devices=8, free=5)
     why = f"0/{nodes} nodes are available: {nodes} cannot allocate all claims."
     more = msgspec.convert(
         {
@@ -258,8 +258,8 @@ def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
                 claim("lost", "search", "node-2/gpu-9", workload="gone"),
             ],
             "pods": [
-                *(pod(f"huge-{each}", "ml", "huge", why=why) for each in range(12)),
-                *(pod(f"nightly-{each}", "batch", "nightly", why=why) for each in range(3)),
+                *(pod(f"huge-{index}", "ml", "huge", why=why) for index in range(12)),
+                *(pod(f"nightly-{index}", "batch", "nightly", why=why) for index in range(3)),
                 *(
                     pod(f"sweep-learning-rate-{number}", "speech", f"sweep-learning-rate-{number}", why=why)
                     for number in range(10)
@@ -268,7 +268,7 @@ def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
         },
         Snapshot,
     )
-    return msgspec.structs.replace(found, claims=(*found.claims, *more.claims), pods=(*found.pods, *more.pods))
+    return msgspec.structs.replace(usual, claims=(*usual.claims, *more.claims), pods=(*usual.pods, *more.pods))
 
 
 class ServedPage:
@@ -301,12 +301,12 @@ class ServedPage:
     def change(self, *objects: ResourceClaim | SchedulerPod) -> None:
         """Observe new versions of claims and pods, as a watch would deliver them."""
         assert self.feed is not None  # noqa: S101 - started
-        for each in objects:
+        for obj in objects:
             cluster_state = self.feed.cluster
             observe: Callable[[Any], None] = (
-                cluster_state.observe_claim if isinstance(each, ResourceClaim) else cluster_state.observe_pod
+                cluster_state.observe_claim if isinstance(obj, ResourceClaim) else cluster_state.observe_pod
             )
-            self._loop.call_soon_threadsafe(self.feed.queue, partial(observe, each))
+            self._loop.call_soon_threadsafe(self.feed.queue, partial(observe, obj))
 
     def next_version(self) -> int:
         """Return a resourceVersion that is newer than all before."""
@@ -365,9 +365,9 @@ class ServedPage:
 @contextmanager
 def served_page(snapshot: Snapshot, *, use: UseSource | None = None) -> Iterator[ServedPage]:
     """Yield a served page of a snapshot; ``use``: knows the use of devices over time."""
-    found = ServedPage(snapshot, use=use)
-    found.start()
+    page = ServedPage(snapshot, use=use)
+    page.start()
     try:
-        yield found
+        yield page
     finally:
-        found.stop()
+        page.stop()

@@ -118,7 +118,7 @@ def install(admin: Path) -> None:
     kubectl("create", "namespace", installation.NAMESPACE, kubeconfig=admin)
     for folder in PARTS:
         objects = yaml.safe_load_all(kubectl("kustomize", str(installation.DEPLOY.parent / folder), kubeconfig=admin))
-        wanted = [each for each in objects if each["kind"] != "Deployment"]
+        wanted = [obj for obj in objects if obj["kind"] != "Deployment"]
         kubectl("apply", "--filename=-", kubeconfig=admin, stdin=yaml.safe_dump_all(wanted))
 
 
@@ -148,8 +148,8 @@ def memory(pid: int) -> tuple[float, float]:
     """Return the resident memory of a process and its peak, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     parts = (line.partition(":") for line in lines)
-    found = {name: int(rest.split()[0]) / 1024 for name, _, rest in parts if "kB" in rest}
-    return found["VmRSS"], found["VmHWM"]
+    figures = {name: int(rest.split()[0]) / 1024 for name, _, rest in parts if "kB" in rest}
+    return figures["VmRSS"], figures["VmHWM"]
 
 
 async def measure_browser(figures: Figures, api: Api, page: PageProcess, token: str, slot: Slot) -> None:
@@ -210,15 +210,15 @@ async def measure_rest(figures: Figures, page: PageProcess) -> None:
 
 async def measure(*, nodes: int, pods: int, updates: int) -> Figures:
     """Write the cluster and measure the page."""
-    found = slots(nodes=nodes, pods=pods)
-    figures = Figures(nodes=nodes, pods=pods, claims=len(found), updates=updates)
+    places = slots(nodes=nodes, pods=pods)
+    figures = Figures(nodes=nodes, pods=pods, claims=len(places), updates=updates)
     with Cluster(Options(without=frozenset(Component))) as cluster:
         admin, figures.kubernetes = cluster.admin_kubeconfig, cluster.kubernetes
         cluster.controller_manager.stop()  # it would end pods on nodes that no kubelet reports for
         async with kubernetes.connect(admin) as api:
             began = time.monotonic()
-            await write(api, found, nodes=nodes, etcd_port=cluster.ports.etcd)
-            await eventually(partial(is_known, api, found[-1]), within=READY_WITHIN, saying="all is cached")
+            await write(api, places, nodes=nodes, etcd_port=cluster.ports.etcd)
+            await eventually(partial(is_known, api, places[-1]), within=READY_WITHIN, saying="all is cached")
             figures.written_s = time.monotonic() - began
             print(f"written in {figures.written_s:.0f} s", flush=True)
             install(admin)
@@ -236,7 +236,7 @@ async def measure(*, nodes: int, pods: int, updates: int) -> Figures:
             figures.processor_start_s = page.process.processor_seconds
             figures.requests_start = total(await page.metrics(), REQUESTS)
             print(f"ready in {figures.ready_s:.0f} s", flush=True)
-            await measure_browser(figures, api, page, token, found[0])
+            await measure_browser(figures, api, page, token, places[0])
             figures.memory_mib, figures.memory_peak_mib = memory(page.process.pid)
             tenant = user(admin, "page-tenant", namespace=NAMESPACES[0], everywhere=False)
             began = time.perf_counter()
@@ -245,7 +245,7 @@ async def measure(*, nodes: int, pods: int, updates: int) -> Figures:
                 figures.tenant_ms = 1000 * (time.perf_counter() - began)
             figures.memory_tenant_mib, _ = memory(page.process.pid)
         figures.etcd_mib = (
-            sum(each.stat().st_size for each in (cluster.folder.path / "etcd").rglob("db") if each.is_file()) / 2**20
+            sum(file.stat().st_size for file in (cluster.folder.path / "etcd").rglob("db") if file.is_file()) / 2**20
         )
     return figures
 
@@ -260,7 +260,7 @@ def main() -> None:
     chosen = parser.parse_args()
     figures = asyncio.run(measure(nodes=chosen.nodes, pods=chosen.pods, updates=chosen.updates))
     text = figures.table()
-    print(text, "", "updates, ms:", *(f"{each:.0f}" for each in figures.updates_ms), sep="\n")
+    print(text, "", "updates, ms:", *(f"{milliseconds:.0f}" for milliseconds in figures.updates_ms), sep="\n")
     if chosen.write:
         readme.write(text, mark=MARK)
 

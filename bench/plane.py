@@ -119,28 +119,28 @@ async def measure(pods: int, watchers: int) -> Figures:
     """Return all figures."""
     server = ApiServer()
     transport = LocalTransport(server)
-    found: Figures = {}
+    figures: Figures = {}
     before = resident()
     creates = [asked("POST", PODS, pod(index)) for index in range(pods)]
-    found["creates/s"] = await write_all(transport, creates)
+    figures["creates/s"] = await write_all(transport, creates)
     del creates
     stored = server.store.snapshot("pods")
-    found["bytes of JSON per pod"] = sum(len(each.raw) for each in stored) / pods
-    found["bytes of memory per pod"] = (resident() - before) / pods
+    figures["bytes of JSON per pod"] = sum(len(obj.raw) for obj in stored) / pods
+    figures["bytes of memory per pod"] = (resident() - before) / pods
 
     began = time.perf_counter()
     body = succeeded(await transport.send(asked("GET", PODS)))
-    found["list, ms"] = (time.perf_counter() - began) * 1000
-    found["list, MB"] = len(body) / 1e6
+    figures["list, ms"] = (time.perf_counter() - began) * 1000
+    figures["list, MB"] = len(body) / 1e6
     began = time.perf_counter()
     succeeded(await transport.send(asked("GET", PODS, labelSelector="shard=7")))
-    found["list by label, ms"] = (time.perf_counter() - began) * 1000
+    figures["list by label, ms"] = (time.perf_counter() - began) * 1000
 
     patches = [
         asked("PATCH", f"{PODS}/train-{index:05}/status", {"status": {"phase": "Running"}}, MERGE_PATCH)
         for index in range(pods)
     ]
-    found["updates/s"] = await write_all(transport, patches)
+    figures["updates/s"] = await write_all(transport, patches)
 
     for name, query in (("alike", {}), ("by label", {"labelSelector": "shard=7"})):
         crowd = Watchers(transport, **query)
@@ -157,10 +157,10 @@ async def measure(pods: int, watchers: int) -> Figures:
             await write_all(transport, changes)
             await crowd.seen(there)
             spent = time.perf_counter() - began
-            found[f"updates/s, {watchers} watching {name}"] = pods / spent
-            found[f"frames/s to {watchers} watching {name}"] = there / spent
-    found["bytes of memory per pod, history full"] = (resident() - before) / pods
-    return found
+            figures[f"updates/s, {watchers} watching {name}"] = pods / spent
+            figures[f"frames/s to {watchers} watching {name}"] = there / spent
+    figures["bytes of memory per pod, history full"] = (resident() - before) / pods
+    return figures
 
 
 async def lived(pods: int) -> Figures:
@@ -175,9 +175,9 @@ def median_of_lives(pods: list[int], runs: int) -> Figures:
     return {name: median(run[at][name] for run in lives) for at in range(len(pods)) for name in lives[0][at]}
 
 
-def table(found: Figures) -> str:
+def table(figures: Figures) -> str:
     """Return the figures as a table."""
-    shown = {name: f"{value:,.{_decimals(name)}f}" for name, value in found.items()}
+    shown = {name: f"{value:,.{_decimals(name)}f}" for name, value in figures.items()}
     rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
     return f"| | |\n|---|---:|\n{rows}"
 
@@ -200,15 +200,15 @@ def main() -> None:
     profile = cProfile.Profile()
     if chosen.profile:
         profile.enable()
-    found: Figures = {}
+    figures: Figures = {}
     if chosen.only != "life":
-        found |= asyncio.run(measure(chosen.pods, chosen.watchers))
+        figures |= asyncio.run(measure(chosen.pods, chosen.watchers))
     if chosen.only != "server":
-        found |= median_of_lives(chosen.lives, chosen.runs)
+        figures |= median_of_lives(chosen.lives, chosen.runs)
     if chosen.profile:
         profile.disable()
         pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(30)
-    text = f"{chosen.pods:,} pods; Python {platform.python_version()}, {os.cpu_count()} cores.\n\n{table(found)}"
+    text = f"{chosen.pods:,} pods; Python {platform.python_version()}, {os.cpu_count()} cores.\n\n{table(figures)}"
     print(text)
     if chosen.write:
         readme.write(text, mark=MARK)

@@ -79,18 +79,18 @@ def program(module: str, *arguments: str) -> Iterator[Process]:
 
 async def measure(process: Process, caller: Caller, claims: list[Claim]) -> dict[int, Calls]:
     """Return one round of one subject."""
-    found = {}
-    await caller.each(claims[:8], at_a_time=2)  # the first ones pay for imports and connections
+    calls_by_concurrency = {}
+    await caller.separately(claims[:8], at_a_time=2)  # the first ones pay for imports and connections
     for at_a_time, count in AT_A_TIME.items():
         await asyncio.sleep(PAUSE)
         before = process.cpu()
-        times = await caller.each(claims[:count], at_a_time=at_a_time)
-        found[at_a_time] = Calls(times, process.cpu() - before, process.resident())
+        times = await caller.separately(claims[:count], at_a_time=at_a_time)
+        calls_by_concurrency[at_a_time] = Calls(times, process.cpu() - before, process.resident())
     await asyncio.sleep(PAUSE)
     before = process.cpu()
     times = await caller.together(claims[:TOGETHER])
-    found[0] = Calls(times, process.cpu() - before, process.resident())
-    return found
+    calls_by_concurrency[0] = Calls(times, process.cpu() - before, process.resident())
+    return calls_by_concurrency
 
 
 def command_of(subject: Subject, root: Path, *, profile: bool) -> list[str]:
@@ -103,14 +103,14 @@ def command_of(subject: Subject, root: Path, *, profile: bool) -> list[str]:
 
 async def calls(root: Path, claims: list[Claim], subjects: Sequence[Subject], *, rounds: int, profile: bool) -> Found:
     """Return all rounds of all subjects."""
-    found: Found = {}
+    rounds_of: Found = {}
     for number, subject in itertools.product(range(rounds), subjects):
         with started(command_of(subject, root, profile=profile), cwd=ROOT) as process:
             async with calling(process.read_facts()["socket"]) as caller:
-                for at_a_time, each in (await measure(process, caller, claims)).items():
-                    found.setdefault((subject, at_a_time), []).append(each)
+                for at_a_time, measured in (await measure(process, caller, claims)).items():
+                    rounds_of.setdefault((subject, at_a_time), []).append(measured)
         print(f"round {number + 1}: {subject.name}", file=sys.stderr)
-    return found
+    return rounds_of
 
 
 async def idle(root: Path, drivers: str, claims: list[Claim], *, seconds: float) -> dict[str, float]:
@@ -133,15 +133,15 @@ async def idle(root: Path, drivers: str, claims: list[Claim], *, seconds: float)
         await asyncio.sleep(5.0)
         cpu, switches = process.cpu(), process.switches()
         await asyncio.sleep(seconds)
-        found = {
+        figures = {
             "cpu": 100 * (process.cpu() - cpu) / seconds,
             "wakeups": (process.switches() - switches) / seconds,
             "resident": process.resident(),
         }
-        for each in watching:
-            each.cancel()
+        for watch in watching:
+            watch.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
-    return found
+    return figures
 
 
 def publishing() -> dict[str, Any]:
@@ -152,16 +152,16 @@ def publishing() -> dict[str, Any]:
             return process.read_facts()
 
 
-def table_of_calls(found: Found, subjects: Sequence[Subject], base_subject: Subject) -> str:
+def table_of_calls(rounds_of: Found, subjects: Sequence[Subject], base_subject: Subject) -> str:
     """Return pairs of prepare and unprepare as a table; each rate also as a share of one subject in the same round."""
     head = f"| at a time | | pairs/s | of {base_subject.name} | prepare p50, ms | p99 | unprepare p50, ms | p99 |"
     lines = [f"{head} CPU per pair, ms |", "|---:|---|---:|---:|---:|---:|---:|---:|---:|"]
     for at_a_time, subject in itertools.product(AT_A_TIME, subjects):
-        runs = found[subject, at_a_time]
-        prepare = [each for run in runs for each in run.times.prepare]
-        unprepare = [each for run in runs for each in run.times.unprepare]
+        runs = rounds_of[subject, at_a_time]
+        prepare = [seconds for run in runs for seconds in run.times.prepare]
+        unprepare = [seconds for run in runs for seconds in run.times.unprepare]
         rate = p50([run.times.rate for run in runs])
-        bases = found[base_subject, at_a_time]
+        bases = rounds_of[base_subject, at_a_time]
         share = p50([run.times.rate / base.times.rate for run, base in zip(runs, bases, strict=True)])
         cost = p50([run.cpu / len(run.times.prepare) for run in runs])
         cells = [
@@ -169,20 +169,20 @@ def table_of_calls(found: Found, subjects: Sequence[Subject], base_subject: Subj
             subject.name,
             f"{rate:,.0f}",
             f"{share:.2f}",
-            *(f"{1000 * each:.1f}" for each in (p50(prepare), p99(prepare), p50(unprepare), p99(unprepare))),
+            *(f"{1000 * seconds:.1f}" for seconds in (p50(prepare), p99(prepare), p50(unprepare), p99(unprepare))),
             f"{1000 * cost:.1f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def table_together(found: Found, subjects: Sequence[Subject]) -> str:
+def table_together(rounds_of: Found, subjects: Sequence[Subject]) -> str:
     """Return `TOGETHER` claims in one call as a table."""
     head = f"| {TOGETHER} claims in one call | prepare, ms | unprepare, ms | times empty | CPU per claim, ms |"
     lines = [head, "|---|---:|---:|---:|---:|"]
     for subject in subjects:
-        runs = found[subject, 0]
-        times = p50([r.times.seconds / b.times.seconds for r, b in zip(runs, found[EMPTY, 0], strict=True)])
+        runs = rounds_of[subject, 0]
+        times = p50([r.times.seconds / b.times.seconds for r, b in zip(runs, rounds_of[EMPTY, 0], strict=True)])
         cells = [
             subject.name,
             *(f"{1000 * p50([getattr(run.times, part)[0] for run in runs]):.0f}" for part in ("prepare", "unprepare")),
@@ -207,21 +207,21 @@ def table_of_publishing(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def table_of_idling(found: dict[str, dict[str, float]]) -> str:
+def table_of_idling(figures_by_drivers: dict[str, dict[str, float]]) -> str:
     """Return what doing nothing costs as a table."""
     lines = ["| drivers | CPU, % | waits/s | RSS, MiB |", "|---|---:|---:|---:|"]
-    for drivers, each in found.items():
-        lines.append(f"| {drivers} | {each['cpu']:.2f} | {each['wakeups']:.0f} | {each['resident']:.0f} |")
+    for drivers, figures in figures_by_drivers.items():
+        lines.append(f"| {drivers} | {figures['cpu']:.2f} | {figures['wakeups']:.0f} | {figures['resident']:.0f} |")
     return "\n".join(lines)
 
 
 def misses(idling: dict[str, dict[str, float]]) -> list[str]:
     """Return the limits that were not kept."""
     return [
-        f"{drivers}: {each[what]:.2f} {unit}, more than {limit:g}"
-        for drivers, each in idling.items()
+        f"{drivers}: {figures[what]:.2f} {unit}, more than {limit:g}"
+        for drivers, figures in idling.items()
         for what, unit, limit in (("cpu", "% of a CPU", CPU_LIMIT), ("resident", "MiB", MEMORY_LIMIT))
-        if each[what] > limit
+        if figures[what] > limit
     ]
 
 
@@ -248,12 +248,12 @@ def main() -> None:
         claims = [Claim(namespace=NAMESPACE, name=name(index), uid=uid) for index, uid in enumerate(uids)]
         if "calls" in parts:
             subjects = (PLUGIN,) if chosen.profile else (*SUBJECTS, *([PEER] if chosen.peer else []))
-            found = asyncio.run(calls(root, claims, subjects, rounds=rounds, profile=chosen.profile))
+            rounds_of = asyncio.run(calls(root, claims, subjects, rounds=rounds, profile=chosen.profile))
             if not chosen.profile:
                 base = PEER if chosen.peer else EMPTY
-                tables += [table_of_calls(found, subjects, base), table_together(found, subjects)]
+                tables += [table_of_calls(rounds_of, subjects, base), table_together(rounds_of, subjects)]
             if chosen.peer:
-                tables.append(f"The Go driver has {p50([run.resident for run in found[PEER, 0]]):.0f} MiB.")
+                tables.append(f"The Go driver has {p50([run.resident for run in rounds_of[PEER, 0]]):.0f} MiB.")
         if "publishing" in parts:
             tables.append(table_of_publishing([publishing() for _ in range(rounds)]))
         if "idle" in parts:

@@ -46,9 +46,9 @@ class Counting:
 
     def lap(self) -> dict[str, int]:
         """Return what was counted since the last time."""
-        found = dict(self._sent)
+        counts = dict(self._sent)
         self._sent.clear()
-        return found
+        return counts
 
 
 async def published(root: Path, gpus: int) -> dict[str, Any]:
@@ -77,9 +77,9 @@ async def bodies(root: Path) -> list[bytes]:
     listed = await way.send(Request(method="GET", path=SLICES.path(), timeout=TIMEOUT))
     await way.close()
     return [
-        json.dumps({"metadata": {"generateName": "by-hand-"}, "spec": {**each["spec"], "driver": "by-hand.example"}})
+        json.dumps({"metadata": {"generateName": "by-hand-"}, "spec": {**item["spec"], "driver": "by-hand.example"}})
         .encode()
-        for each in json.loads(listed.body)["items"]
+        for item in json.loads(listed.body)["items"]
     ]  # fmt: skip
 
 
@@ -99,7 +99,7 @@ async def by_hand(root: Path, written: list[bytes]) -> dict[str, Any]:
 
 
 def _tainted(slices: Iterable[ResourceSlice]) -> bool:
-    return any(device.taints for each in slices for device in each.spec.devices or ())
+    return any(device.taints for resource_slice in slices for device in resource_slice.spec.devices or ())
 
 
 def main() -> None:

@@ -64,13 +64,13 @@ def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Rand
     status = SchedulerNodeStatus(allocatable={"cpu": str(_CPUS), "memory": "256Gi", PODS: "110"})
     for number in range(nodes):
         cache.observe_node(SchedulerNode(metadata=ObjectMeta(name=f"n{number}"), status=status))
-        for each in range(3):
+        for index in range(3):
             taken = {
                 "cpu": chance.randrange(2, 12) * NANOS_PER_UNIT,
                 "memory": chance.randrange(8, 40) * _GI * NANOS_PER_UNIT,
                 PODS: NANOS_PER_UNIT,
             }
-            uid = Uid(f"p{number}-{each}")
+            uid = Uid(f"p{number}-{index}")
             accounting.observe_pod(PodInfo(key=("other", uid), uid=uid, amounts=taken), node=f"n{number}")
     for number in range(reservations):
         held = {
@@ -89,7 +89,7 @@ def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Rand
 
 def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
     """Return pods, half of them owners."""
-    found = []
+    made = []
     for number in range(count):
         job = f"w{chance.randrange(workloads)}" if number % 2 else NONE
         taken = {
@@ -97,10 +97,10 @@ def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
             "memory": chance.randrange(1, 200) * _GI * NANOS_PER_UNIT,
         }
         uid = Uid(f"new{number}")
-        found.append(
+        made.append(
             PodInfo(key=("ml", uid), uid=uid, amounts={**taken, PODS: NANOS_PER_UNIT}, labels={"app": "x", "job": job})
         )
-    return found
+    return made
 
 
 def with_index(accounting: ReservationAccounting, pod: PodInfo) -> bool:
@@ -136,18 +136,18 @@ def call(pod: PodInfo, names: list[str]) -> bytes:
 
 def answered(cache: SchedulerCache, body: bytes) -> None:
     """Filter and prioritize, JSON to JSON."""
-    found = verbs.filter_nodes(cache, *extender_protocol.decode_filter_args(body))
-    msgspec.json.encode(found)
-    if found.node_names:
+    decision = verbs.filter_nodes(cache, *extender_protocol.decode_filter_args(body))
+    msgspec.json.encode(decision)
+    if decision.node_names:
         msgspec.json.encode(verbs.prioritize_nodes(cache, *extender_protocol.decode_filter_args(body)))
 
 
 def measured(name: str, step: Callable[[T], object], given: Iterable[T]) -> Row:
     """Return how long a step takes."""
     times = []
-    for each in given:
+    for value in given:
         begin = thread_time()
-        step(each)
+        step(value)
         times.append((thread_time() - begin) * 1000)
     percentiles = statistics.quantiles(times, n=100)
     return Row(name, statistics.median(times), percentiles[98])

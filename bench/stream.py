@@ -37,8 +37,8 @@ def _managed(manager: str, fields: dict[str, Any], subresource: str = "") -> dic
 
 
 def _condition_fields(*kinds: str) -> dict[str, Any]:
-    each: dict[str, Any] = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
-    return {f'k:{{"type":"{kind}"}}': each for kind in kinds}
+    fields: dict[str, Any] = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}}
+    return {f'k:{{"type":"{kind}"}}': fields for kind in kinds}
 
 
 _KUBELET_FIELDS: Final = {
@@ -187,7 +187,7 @@ def pod(number: int, *, state: str, version: int) -> bytes:
 def pages(pods: int, *, size: int = PAGE) -> list[bytes]:
     """Return the list of all pods, page by page; the continue token is the number of the next page."""
     starts = range(0, pods, size)
-    found = []
+    pages = []
     for page, start in enumerate(starts, start=1):
         items = (
             pod(number, state="starting" if number < STARTING else "started", version=BASE - pods + number)
@@ -196,8 +196,8 @@ def pages(pods: int, *, size: int = PAGE) -> list[bytes]:
         more = str(page) if page < len(starts) else ""
         head = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(BASE)}})
         head = head[:-2] + f', "continue": "{more}"}}, "items": ['
-        found.append(head.encode() + b",".join(items) + b"]}")
-    return found
+        pages.append(head.encode() + b",".join(items) + b"]}")
+    return pages
 
 
 def _state(number: int, turn: int) -> str:

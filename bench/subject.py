@@ -90,9 +90,9 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
     watch = Stopwatch()
     async with background_task(application.run(), name="controller"):
         await until(lambda: sample("dra_reserve_leading") == 1.0)
-        found = {"rss_before_mib": before, **watch.lap("list")}
+        figures = {"rss_before_mib": before, **watch.lap("list")}
         await until(lambda: decisions() > 0)
-        found |= {**watch.lap("decision"), "rss_mib": resident()}
+        figures |= {**watch.lap("decision"), "rss_mib": resident()}
         await asyncio.sleep(1.0)
         decided, written = decisions(), writes()
         last = Uid(stream.uid((events - 1) % pods))
@@ -107,10 +107,10 @@ async def ours(url: str, pods: int, events: int) -> dict[str, Any]:
         else:
             await post(url + GO)
         await until(arrived)
-        found |= watch.lap("events")
+        figures |= watch.lap("events")
         await asyncio.sleep(1.0)
-        found |= {"decisions": decisions() - decided, "writes": writes() - written, "rss_after_mib": resident()}
-    return found
+        figures |= {"decisions": decisions() - decided, "writes": writes() - written, "rss_after_mib": resident()}
+    return figures
 
 
 async def kopfs(url: str, pods: int, events: int) -> dict[str, Any]:
@@ -140,14 +140,14 @@ async def kopfs(url: str, pods: int, events: int) -> dict[str, Any]:
     working = kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
     async with background_task(working, name="operator") as running:
         await until(lambda: len(seen) == pods or running.done())
-        found = {"rss_before_mib": before, **watch.lap("list"), "rss_mib": resident()}
+        figures = {"rss_before_mib": before, **watch.lap("list"), "rss_mib": resident()}
         await asyncio.sleep(1.0)
         watch.lap("pause")
         finals, called = 0, calls
         await post(url + GO)
         await until(lambda: finals >= pods or running.done())
-        found |= {**watch.lap("events"), "calls": calls - called, "rss_after_mib": resident()}
-    return found
+        figures |= {**watch.lap("events"), "calls": calls - called, "rss_after_mib": resident()}
+    return figures
 
 
 async def post(url: str) -> None:
@@ -169,10 +169,10 @@ def main() -> None:
     subject = ours if chosen.subject == "ours" else kopfs
     profile = cProfile.Profile() if chosen.profile else None
     with profile or contextlib.nullcontext():
-        found = asyncio.run(subject(chosen.url, chosen.pods, chosen.events))
+        figures = asyncio.run(subject(chosen.url, chosen.pods, chosen.events))
     if profile:
         pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(35)
-    print(json.dumps({**found, "peak_mib": peak()}), flush=True)
+    print(json.dumps({**figures, "peak_mib": peak()}), flush=True)
     os._exit(0)  # threads of a half-stopped framework must not keep the bench waiting
 
 

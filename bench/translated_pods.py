@@ -52,12 +52,12 @@ class Asking(StrEnum):
 def pod(name: str, asking: Asking, *, claim_template: str | None = None) -> Json:
     """Return a pod with two CPUs that asks so, as a user writes it; it may name a claim template itself."""
     labels = {LABEL_QOS_CLASS: "LSR"} if asking is Asking.CPUS else {}
-    found = objects.pod(name, PodShape(labels=labels, claim_template=claim_template))
+    made = objects.pod(name, PodShape(labels=labels, claim_template=claim_template))
     amounts = {"cpu": "2"} | ({"koordinator.sh/gpu": "50"} if asking is Asking.SHARE else {})
-    (container,) = found["spec"]["containers"]
+    (container,) = made["spec"]["containers"]
     container["resources"] = {**container.get("resources", {}), "requests": amounts, "limits": amounts}
-    found["spec"]["priorityClassName"] = PRIORITY_CLASS
-    return found
+    made["spec"]["priorityClassName"] = PRIORITY_CLASS
+    return made
 
 
 def install(admin: Path, mode: Mode) -> None:
@@ -79,9 +79,9 @@ async def offer_devices(api: Api) -> None:
     made = [objects.priority_class(PRIORITY_CLASS, PRIORITY)]
     made += [objects.device_class(driver, driver=driver) for driver in (CPU_DRIVER, GPU_DRIVER)]
     for node in fake_nodes.names(NODES):
-        found = objects.resource_slice(f"{node}-cpus", driver=CPU_DRIVER, devices=[], node=node)
-        found["spec"]["devices"] = [msgspec.to_builtins(each) for each in cpus]
-        made += [found, resource_slice(node, (CARD_MEBIBYTES,) * CARDS)]
+        cpu_slice = objects.resource_slice(f"{node}-cpus", driver=CPU_DRIVER, devices=[], node=node)
+        cpu_slice["spec"]["devices"] = [msgspec.to_builtins(device) for device in cpus]
+        made += [cpu_slice, resource_slice(node, (CARD_MEBIBYTES,) * CARDS)]
     await api.create_all(made)
 
 
@@ -104,4 +104,4 @@ async def in_force(namespace: Namespace, *, until: bool = True) -> None:
         return "resourceClaims" in made["spec"]
 
     state = "in force" if until else "out of force"
-    await eventually(translates, until=lambda found: found is until, saying=f"{REQUESTS} is {state}")
+    await eventually(translates, until=lambda is_translated: is_translated is until, saying=f"{REQUESTS} is {state}")

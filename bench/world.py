@@ -103,25 +103,25 @@ def figures(runs: list[Run], *, events: int) -> Figures:
     )
 
 
-def table(found: dict[Subject, Figures]) -> str:
+def table(figures_of: dict[Subject, Figures]) -> str:
     """Return a table as Markdown; memory is left out where the server is in the same process."""
     lines = [
         "| | sync, s | events/s | CPU per event, µs | decisions meanwhile | RSS before, MiB | RSS synced | RSS peak |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for subject, each in found.items():
-        memory = (each.before, each.memory, each.peak) if subject.over_http else ()
+    for subject, measured in figures_of.items():
+        memory = (measured.before, measured.memory, measured.peak) if subject.over_http else ()
         cells = [
-            f"{each.sync:.2f}",
-            f"{each.rate:,.0f}",
-            f"{each.cost:.0f}",
-            "–" if each.decisions is None else f"{each.decisions:.0f}",
+            f"{measured.sync:.2f}",
+            f"{measured.rate:,.0f}",
+            f"{measured.cost:.0f}",
+            "–" if measured.decisions is None else f"{measured.decisions:.0f}",
             *(f"{mebibytes:.0f}" for mebibytes in memory),
             *["–"] * (3 - len(memory)),
         ]
         lines.append(f"| {subject.name} | {' | '.join(cells)} |")
-    if KOPF in found:
-        ours, kopf = found[OURS], found[KOPF]
+    if KOPF in figures_of:
+        ours, kopf = figures_of[OURS], figures_of[KOPF]
         cells = [
             f"{kopf.sync / ours.sync:.0f}×",
             f"{ours.rate / kopf.rate:.0f}×",
@@ -135,12 +135,12 @@ def table(found: dict[Subject, Figures]) -> str:
     return "\n".join(lines)
 
 
-def misses(found: dict[Subject, Figures]) -> list[str]:
+def misses(figures_of: dict[Subject, Figures]) -> list[str]:
     """Return the limits that were not kept."""
     checks = [
-        (found[INSIDE].sync <= SYNC_LIMIT, f"sync took {found[INSIDE].sync:.2f} s, more than {SYNC_LIMIT} s"),
-        (found[INSIDE].rate >= RATE_LIMIT, f"{found[INSIDE].rate:,.0f} events/s, fewer than {RATE_LIMIT:,}"),
-        (found[OURS].peak <= MEMORY_LIMIT, f"{found[OURS].peak:.0f} MiB, more than {MEMORY_LIMIT:.0f} MiB"),
+        (figures_of[INSIDE].sync <= SYNC_LIMIT, f"sync took {figures_of[INSIDE].sync:.2f} s, more than {SYNC_LIMIT} s"),
+        (figures_of[INSIDE].rate >= RATE_LIMIT, f"{figures_of[INSIDE].rate:,.0f} events/s, fewer than {RATE_LIMIT:,}"),
+        (figures_of[OURS].peak <= MEMORY_LIMIT, f"{figures_of[OURS].peak:.0f} MiB, more than {MEMORY_LIMIT:.0f} MiB"),
     ]
     return [text for kept, text in checks if not kept]
 
@@ -160,18 +160,18 @@ def main() -> None:
         measure(INSIDE, size, profile=True)
         return
     subjects = [INSIDE, OURS] if chosen.ours_only else [INSIDE, OURS, KOPF]
-    found = {}
+    figures_of = {}
     for subject in subjects:
-        found[subject] = figures([measure(subject, size) for _ in range(chosen.runs)], events=chosen.events)
-        print(f"{subject.name}: {found[subject]}", file=sys.stderr)
+        figures_of[subject] = figures([measure(subject, size) for _ in range(chosen.runs)], events=chosen.events)
+        print(f"{subject.name}: {figures_of[subject]}", file=sys.stderr)
     text = (
         f"{chosen.pods:,} pods, {chosen.events:,} events, medians of {chosen.runs} runs; Python "
-        f"{platform.python_version()}, {os.cpu_count()} cores.\n\n{table(found)}"
+        f"{platform.python_version()}, {os.cpu_count()} cores.\n\n{table(figures_of)}"
     )
     print(text)
     if chosen.write:
         readme.write(text, mark=MARK)
-    failed = misses(found)
+    failed = misses(figures_of)
     if failed:
         raise SystemExit("limits not kept: " + "; ".join(failed))
 

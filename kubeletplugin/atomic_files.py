@@ -6,6 +6,8 @@ leaves at most one temporary file, which the next writer reuses. So there must b
 container runtimes, which watch the CDI spec directory, ignore it.
 
 A file is durable when the file *and* its directory were synced: without a sync of the directory the rename may be lost.
+Whoever relies on content that another process, or a failed write, may have left reads it with `read_durably`: content
+that is right already is not written again, so the missing sync would never be made up for.
 """
 
 import contextlib
@@ -108,6 +110,13 @@ def write_atomically(
     if file.state is None:
         raise ValueError(f"file {path}: no step has written it")
     return file.state
+
+
+def read_durably(path: Path) -> bytes:
+    """Return the content of a file once a loss of power cannot bring an older one back; raises OSError."""
+    content = path.read_bytes()
+    fsync_directory(path.parent)
+    return content
 
 
 def fsync_directory(folder: Path) -> None:

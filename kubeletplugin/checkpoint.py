@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dra.model.meta import Struct
-from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, write_atomically
+from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, read_durably, write_atomically
 
 T = TypeVar("T")
 
@@ -96,11 +96,14 @@ class Checkpoint(Generic[T]):
         return self._read_signature() is None
 
     def read(self) -> tuple[T, ...]:
-        """Return the content that was written last; empty if nothing was ever written. Raises CheckpointError."""
+        """Return the content that was written last, once it is durable; empty if nothing was ever written.
+
+        Raises CheckpointError.
+        """
         self._known = False
         signature = self._read_signature()
         try:
-            content = self._parsed(self.path.read_bytes())
+            content = self._parsed(read_durably(self.path) if self._sync else self.path.read_bytes())
         except FileNotFoundError:
             if self.previous.exists():
                 raise CheckpointError(self._with_advice("is missing, but its previous version exists")) from None

@@ -91,16 +91,34 @@ class DiagnosedPodStatus(SchedulerPodStatus, frozen=True):
     init_container_statuses: list[DiagnosedContainerStatus] | None = None  # type: ignore[assignment]
 
 
+class UnreadTerm(Struct, frozen=True):
+    """A term that nothing here evaluates: only that there is one counts, so its selectors are not kept."""
+
+
+class UnreadPodAffinity(Struct, frozen=True):
+    """``podAffinity`` of a Pod, as far as it is required."""
+
+    required_during_scheduling_ignored_during_execution: list[UnreadTerm] | None = None
+
+
+class UnreadSpreadConstraint(Struct, frozen=True):
+    """``topologySpreadConstraints[]``, without the pods that are counted."""
+
+    when_unsatisfiable: str = ""
+
+
 class DiagnosedAffinity(Affinity, frozen=True):
     """``affinity`` of a Pod, with the pods that it keeps away."""
 
+    pod_affinity: UnreadPodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
 class DiagnosedPodSpec(SchedulerPodSpec, frozen=True):
-    """``spec`` of a Pod, with the pods that it keeps away."""
+    """``spec`` of a Pod, with the pods that it keeps away, and whether further fields may exclude nodes."""
 
     affinity: DiagnosedAffinity | None = None
+    topology_spread_constraints: list[UnreadSpreadConstraint] | None = None
 
 
 class DiagnosedPod(SchedulerPod, frozen=True):

@@ -161,17 +161,19 @@ def test_a_disk_that_is_full_leaves_the_old_state(checkpoint, path):
     assert checkpoint.read() == (A,)
 
 
-def test_a_folder_that_cannot_be_synced_is_an_error_and_what_is_there_is_seen(path, monkeypatch):
+def test_a_folder_that_cannot_be_synced_is_an_error_until_what_is_there_is_durable(path, monkeypatch):
     checkpoint = Checkpoint(path, PreparedClaim)
     checkpoint.write((A,))
 
     def broken(_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("kubeletplugin.atomic_files.fsync_directory", broken)
-    with pytest.raises(CheckpointError, match="Input/output error"):
-        checkpoint.write((A, B))
-    assert checkpoint.changed
+    with monkeypatch.context() as patch:
+        patch.setattr("kubeletplugin.atomic_files.fsync_directory", broken)
+        for use in (lambda: checkpoint.write((A, B)), checkpoint.read):
+            with pytest.raises(CheckpointError, match="Input/output error"):
+                use()
+            assert checkpoint.changed
     assert checkpoint.read() == (A, B)
 
 

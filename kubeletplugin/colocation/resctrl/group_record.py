@@ -30,13 +30,18 @@ class GroupRecord:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / RECORD_FILE
+        self._durable = False
+        """Whether a loss of power keeps the record as it is."""
 
     def read(self) -> frozenset[ResctrlGroup]:
         """Return the recorded groups, none if there is no record; raises OSError. Names that are none are left out."""
-        try:
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
             names = self._path.read_text(errors="replace").split()
-        except FileNotFoundError:
-            return frozenset()
+        if not self._durable:  # what a crash or a failed write has left is not written again
+            with contextlib.suppress(FileNotFoundError):
+                fsync_directory(self._path.parent)
+            self._durable = True
         return frozenset(group for group in ResctrlGroup if group in names)
 
     def touch(self) -> None:
@@ -53,11 +58,13 @@ class GroupRecord:
 
     def write(self, groups: AbstractSet[ResctrlGroup]) -> None:
         """Record these groups and no others, durably; raises OSError."""
+        self._durable = False
         if groups:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             body = "".join(f"{group}\n" for group in ResctrlGroup if group in groups)
             write_atomically(self._path, body.encode(), mode=_MODE, sync=True)
-            return
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
-            fsync_directory(self._path.parent)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                self._path.unlink()
+                fsync_directory(self._path.parent)
+        self._durable = True

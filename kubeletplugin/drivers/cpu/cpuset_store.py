@@ -35,7 +35,7 @@ from typing import Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.model.meta import Struct, Uid
-from kubeletplugin.atomic_files import write_atomically
+from kubeletplugin.atomic_files import read_durably, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ class CpusetStore:
     def kept(self) -> CpuSet:
         """Return the CPUs that the Node's annotation reserved when it was last readable."""
         try:
-            return parse(self._kept.read_text(encoding="ascii").strip())
+            return parse(read_durably(self._kept).decode("ascii").strip())
         except FileNotFoundError:
             return NO_CPUS
         except (OSError, ValueError) as error:

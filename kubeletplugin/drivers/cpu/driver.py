@@ -108,7 +108,7 @@ class CpuDriver:
         self._store = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
         self._store.install()
         self._system = kept
-        self._kept = self._store.kept()
+        self._kept = self._stored_kept = self._store.kept()
         self._policies = NO_NODE_POLICIES
         self._held = HeldCpus()
         stored = self._store.demand()
@@ -174,7 +174,9 @@ class CpuDriver:
             self._kept = cpus
             self._apply_topology(self._topology)
             self._inputs_changed.set()
+        if cpus != self._stored_kept:  # also where an earlier attempt has failed
             self._store.put_kept(cpus)
+            self._stored_kept = cpus
         return node_reservation.reserved_cpus(cpus, self._topology)
 
     def apply_node_labels(self, labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dra.model.meta import Struct
-from kubeletplugin.atomic_files import write_atomically
+from kubeletplugin.atomic_files import read_durably, write_atomically
 from kubeletplugin.inventory.gpus import DUPLICATE_UUID, GPU_LOST, UNKNOWN_UUID, Gpu, GpuFault
 
 DEVICE_NAMES_FILE: Final = "device-names.json"
@@ -210,7 +210,7 @@ class DeviceNames:
             seen = (state.st_ino, state.st_mtime_ns, state.st_size)
             if seen == self._seen:
                 return True
-            document = msgspec.json.decode(self._path.read_bytes(), type=_Document)
+            document = msgspec.json.decode(read_durably(self._path), type=_Document)
         except FileNotFoundError:
             return False  # nothing was ever published, or the file was removed while its content is known here
         except (OSError, ValueError, msgspec.DecodeError) as error:

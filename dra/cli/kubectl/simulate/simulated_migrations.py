@@ -16,7 +16,7 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_reservation_manifest
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
-from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_text
+from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_fields, unsimulated_text
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.decide import effective_mode, effective_ttl
@@ -107,7 +107,7 @@ def simulate_migrations(
     for name, (job, pod) in plans.reserving.items():
         known = plans.outcomes[job.metadata.name]
         replacement = by_pod.get(_replacement(pod).metadata.key)
-        plans.outcomes[job.metadata.name] = _with_placement(known, reservations.get(name), replacement)
+        plans.outcomes[job.metadata.name] = _with_placement(known, reservations.get(name), replacement, pod=pod)
     return SimulatedMigrations(outcomes=tuple(plans.outcomes.values()), final_snapshot=replaced.final_snapshot)
 
 
@@ -160,7 +160,7 @@ def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot, *, po
     if unusable := _supplied_misfit(reservation, pod):
         return msgspec.structs.replace(known, refusal=unusable)
     reason = "" if node else f"reservation {name} has no node yet"
-    return msgspec.structs.replace(known, to_node=node, reason=reason)
+    return msgspec.structs.replace(known, to_node=node, reason=reason, unsimulated=_unsimulated(pod))
 
 
 def _supplied_misfit(reservation_object: UnstructuredObject, pod: SchedulerPod) -> str:
@@ -187,7 +187,7 @@ def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, arg
 
 
 def _with_placement(
-    known: MigrationOutcome, reservation: PodOutcome | None, replacement: PodOutcome | None
+    known: MigrationOutcome, reservation: PodOutcome | None, replacement: PodOutcome | None, *, pod: SchedulerPod
 ) -> MigrationOutcome:
     if reservation is None or not reservation.node:
         why = reservation.reason if reservation is not None else "its Reservation could not be simulated"
@@ -199,9 +199,15 @@ def _with_placement(
         for result in claim.status.allocation.devices.results or ()
     )
     why = "" if replacement is None or replacement.node else f"its replacement would wait: {replacement.reason}"
+    unsimulated = tuple(dict.fromkeys((*reservation.unsimulated, *_unsimulated(pod))))
     return msgspec.structs.replace(
-        known, to_node=reservation.node, devices=devices, reason=why, unsimulated=reservation.unsimulated
+        known, to_node=reservation.node, devices=devices, reason=why, unsimulated=unsimulated
     )
+
+
+def _unsimulated(pod: SchedulerPod) -> tuple[str, ...]:
+    """Return the fields for which kube-scheduler may refuse a node to the replacement of a pod."""
+    return unsimulated_fields(_content(pod)["spec"])
 
 
 def _content(pod: SchedulerPod) -> dict[str, Any]:

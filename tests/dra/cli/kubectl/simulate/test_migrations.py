@@ -38,16 +38,46 @@ def test_the_room_is_on_another_node_although_the_old_one_is_the_freest(simulate
     assert items["move"]["why"] == "moves from node n1"
 
 
-def test_a_pod_with_anti_affinity_may_move(run):
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    done = run(job(), cluster=two_nodes(running(affinity=apart)), options=("--output=json",))
+TERMS = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    ]
+}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+
+
+@pytest.mark.parametrize("reservation", ["made", "supplied"])
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        ("podAntiAffinity", {"affinity": {"podAntiAffinity": TERMS}}),
+        ("podAffinity", {"affinity": {"podAffinity": TERMS}}),
+        ("topologySpreadConstraints", {"topologySpreadConstraints": [SPREAD]}),
+        ("volumes", {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]}),
+    ],
+)
+def test_a_pod_whose_fields_may_exclude_the_node_may_move(run, field, spec, reservation):
+    cluster, given = two_nodes(running(**spec)), job()
+    if reservation == "supplied":
+        cluster = msgspec.structs.replace(cluster, reservations=(supplied("n2"),))
+        given = job(reservationOptions={"reservationRef": {"name": "kept"}})
+    done = run(given, cluster=cluster, options=("--output=json",))
     (item,) = json.loads(done.stdout)["items"]
     assert (done.exit_code, item["placed"]) == (3, False)
-    assert item["why"] == (
-        "may move from node n1; podAntiAffinity is not simulated, so kube-scheduler may refuse the node"
-    )
+    assert item["why"] == (f"may move from node n1; {field} is not simulated, so kube-scheduler may refuse the node")
     assert "0 of 1 pods would be moved, 1 may be moved" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}},
+        {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]},
+    ],
+    ids=["podAffinity", "topologySpreadConstraints"],
+)
+def test_a_pod_that_only_prefers_nodes_moves(simulate, spec):
+    assert simulate(job(), cluster=two_nodes(running(**spec)))["move"]["why"] == "moves from node n1"
 
 
 def test_without_room_elsewhere_the_pod_stays_with_the_schedulers_reason(simulate):
