@@ -52,7 +52,7 @@ ALERTS: Final = (
         "sum(dra_reserve_leading) != 1 or absent(dra_reserve_leading)",
         "2m",
         Severity.CRITICAL,
-        "No controller is the leader, or more than one is.",
+        "No controller is the leader, so that pods behind the gate wait; or more than one is.",
         Samples(
             (('dra_reserve_leading{pod="a"}', "0x60"), ('dra_reserve_leading{pod="b"}', "0x60")),
             (('dra_reserve_leading{pod="a"}', "1x60"), ('dra_reserve_leading{pod="b"}', "0x60")),

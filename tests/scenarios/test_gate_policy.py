@@ -8,6 +8,7 @@ API server refuses mirror pods), k8sgpt-ai/k8sgpt#1474 (a diagnosis finds nothin
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -171,6 +172,32 @@ async def test_without_a_controller_pods_wait_and_ungate_is_the_way_out(reserved
     )
 
 
+async def test_an_installation_is_not_removed_while_anything_waits_for_the_gate(
+    reserved: Namespace, target: Target
+) -> None:
+    await reserved.create(objects.pod("p", PLAIN))
+    blocking = await _blocking_steps(target)
+    assert f"{reserved.name}/p" in blocking["gates"]
+    assert reserved.name in blocking["namespaces"]
+    assert "mutatingadmissionpolicies/gate.reserve.dra" in blocking["policies"]
+    await plugin_of_kubectl.dra(target.admin, "ungate", reserved.name)
+    blocking = await _blocking_steps(target)
+    assert f"{reserved.name}/p" not in blocking.get("gates", "")
+    assert reserved.name not in blocking.get("namespaces", "")
+
+
+async def test_an_installation_with_gate_plans_the_policy_and_the_label(namespace: Namespace, target: Target) -> None:
+    _, text = await plugin_of_kubectl.dra(
+        target.admin, "install", "--dry-run", f"--gate={namespace.name}", "--output=json"
+    )
+    plan = json.loads(text)
+    actions = {f"{write['kind']}/{write['name']}": write["action"] for write in plan["objects"]}
+    assert actions["MutatingAdmissionPolicy/gate.reserve.dra"] == "create"
+    assert actions["MutatingAdmissionPolicyBinding/gate.reserve.dra"] == "create"
+    assert actions[f"Namespace/{namespace.name}"] == "change"
+    assert "none starts while no controller works" in str(plan["notes"])
+
+
 async def test_gated_pods_can_be_evicted_and_deleted_without_a_controller(reserved: Namespace) -> None:
     budget = {"minAvailable": "100%", "selector": {"matchLabels": {"app": "web"}}}
     await reserved.create(
@@ -202,6 +229,13 @@ async def test_pods_that_waited_for_the_controller_are_let_go_when_it_is_back(
     await steadily(lambda: _all_gated(reserved), lasting=1, saying="nobody removes the gate")
     await start_controller(configuration=ALONE)
     await steps.pods_run(reserved, count=6)
+
+
+async def _blocking_steps(target: Target) -> dict[str, str]:
+    """Return what keeps `kubectl dra uninstall` from deleting anything: the step and its detail."""
+    code, text = await plugin_of_kubectl.dra(target.admin, "uninstall", "--dry-run", "--output=json")
+    assert code == 1, text
+    return {step["check"]: step["detail"] for step in json.loads(text)["checks"] if step["verdict"] == "missing"}
 
 
 async def _all_gated(namespace: Namespace) -> bool:
