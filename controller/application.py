@@ -154,6 +154,7 @@ class Application:
             registry=self.metrics,
             not_ready_reasons=self._informers.not_ready_reasons,
             observer=self.metrics.dropped,
+            before_scrape=self.before_scrape,
         )
 
     def _add_claims(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
@@ -245,11 +246,16 @@ class Application:
         finally:
             self.metrics.leading.set(0)
 
+    async def before_scrape(self) -> None:
+        """Count what takes too long to be counted while the metrics are rendered."""
+        if self._acting:
+            await self._usage.count()
+
     def _count_devices(self) -> DeviceCounts | None:
         return device_counts.count_devices(self.cache) if self._acting else None
 
     def _count_workload_devices(self) -> Mapping[UsageGroup, DeviceNumbers]:
-        return self._usage.count() if self._acting else {}
+        return self._usage.numbers if self._acting else {}
 
     def _counted_claims(self) -> Iterable[ResourceClaim]:
         return self.cache.claims() if self._acting else ()

@@ -112,7 +112,7 @@ class WorkloadDeviceCollector(Collector):
         self._count = count
 
     def collect(self) -> Iterator[Metric]:
-        """Count devices at each scrape: a few milliseconds per thousand claims."""
+        """Report the devices as they were counted before the scrape."""
         held = GaugeMetricFamily(
             HELD_METRIC,
             "Devices that claims have, by namespace and workload of the claim and class of the request; the 200 "
@@ -243,7 +243,7 @@ class ControllerMetrics(LeaderMetrics):
         self.registry.register(DeviceCollector(count))
 
     def count_workload_devices(self, count: Callable[[], Mapping[UsageGroup, DeviceNumbers]]) -> None:
-        """Export the numbers of held and used devices by namespace, workload and class at each scrape."""
+        """Export the numbers of held and used devices by namespace, workload and class, as counted last."""
         self.registry.register(WorkloadDeviceCollector(count))
 
     def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:

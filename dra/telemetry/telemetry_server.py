@@ -27,7 +27,7 @@ RENDER_CACHE_SECONDS: Final = 1.0
 
 TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-RouteHandler: TypeAlias = Callable[[web.Request], web.Response]
+RouteHandler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class MetricsRegistry(Protocol):
@@ -52,13 +52,19 @@ class TelemetryServer:
         registry: MetricsRegistry,
         not_ready_reasons: Callable[[], list[str]],
         observer: DropObserver,
+        before_scrape: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Create the server; an endpoint of None opens no socket. ``observer``: called for each dropped connection."""
+        """Create the server; an endpoint of None opens no socket. ``observer``: called for each dropped connection.
+
+        ``before_scrape`` is awaited before metrics are rendered.
+        """
         self._probes = probes
         self._metrics = metrics
         self._registry = registry
         self._not_ready_reasons = not_ready_reasons
         self._observer = observer
+        self._before_scrape = before_scrape
+        self._rendering = asyncio.Lock()
         self._listening = AsyncExitStack()
         self._text = b""
         self._text_until = float("-inf")
@@ -93,34 +99,29 @@ class TelemetryServer:
             return
         application = web.Application(client_max_size=1024)
         for path, answer in routes.items():
-            application.router.add_get(path, _handler(answer))
+            application.router.add_get(path, answer)
         listener = HttpListener(
             application, name=name, endpoint=endpoint, limits=CONNECTION_LIMITS, observer=self._observer
         )
         self.addresses[name] = (await stack.enter_async_context(listener)).address
 
-    def _healthz(self, request: web.Request) -> web.Response:
+    async def _healthz(self, request: web.Request) -> web.Response:
         del request
         return web.Response(text="ok\n")
 
-    def _readyz(self, request: web.Request) -> web.Response:
+    async def _readyz(self, request: web.Request) -> web.Response:
         del request
         not_ready_reasons = self._not_ready_reasons()
         if not not_ready_reasons:
             return web.Response(text="ok\n")
         return web.Response(status=503, text="".join(f"{reason}\n" for reason in not_ready_reasons))
 
-    def _render(self, request: web.Request) -> web.Response:
+    async def _render(self, request: web.Request) -> web.Response:
         del request
-        now = asyncio.get_running_loop().time()
-        if now >= self._text_until:
-            self._text = self._registry.render()
-            self._text_until = now + RENDER_CACHE_SECONDS
-        return web.Response(body=self._text, headers={"Content-Type": TEXT_FORMAT})
-
-
-def _handler(answer: RouteHandler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.Response:
-        return answer(request)
-
-    return handle
+        async with self._rendering:
+            if asyncio.get_running_loop().time() >= self._text_until:
+                if self._before_scrape is not None:
+                    await self._before_scrape()
+                self._text = self._registry.render()
+                self._text_until = asyncio.get_running_loop().time() + RENDER_CACHE_SECONDS
+            return web.Response(body=self._text, headers={"Content-Type": TEXT_FORMAT})

@@ -38,9 +38,10 @@ async def test_a_gpu_that_computes_nothing_is_held_and_not_used(world, metrics, 
     informers = ControllerInformers(runtime.client, clock=clock)
     usage = DeviceUsage(runtime, informers, cache=world)
     usage.watch_gpus()
-    metrics.count_workload_devices(usage.count)
+    metrics.count_workload_devices(lambda: usage.numbers)
     async with background_task(informers.run(), name="watches"):
         await asyncio.sleep(1.0)
+        await usage.count()
         numbers = [metrics.registry.get_sample_value(name, GROUP) for name in (HELD_METRIC, USED_METRIC)]
         assert numbers == [2.0, 1.0]
 
@@ -49,5 +50,6 @@ async def test_without_node_metrics_devices_are_used_by_pods(world, metrics, run
     observe_all(world, HELD, pod("a", node="n1"))
     runtime = runtime_of(Cluster())
     usage = DeviceUsage(runtime, ControllerInformers(runtime.client, clock=clock), cache=world)
-    metrics.count_workload_devices(usage.count)
+    metrics.count_workload_devices(lambda: usage.numbers)
+    await usage.count()
     assert metrics.registry.get_sample_value(USED_METRIC, GROUP) == 2.0

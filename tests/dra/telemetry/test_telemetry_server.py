@@ -81,6 +81,28 @@ async def test_metrics_are_rendered_once_for_all_who_ask_at_once_and_anew_after_
     assert "calls_total 7.0" in (await answer(endpoints, "metrics", "/metrics"))[1]
 
 
+async def test_what_takes_long_to_count_is_counted_before_metrics_are_rendered_and_once_for_all_who_ask(metrics):
+    counted = asyncio.Event()
+
+    async def count():
+        assert not counted.is_set()
+        await asyncio.sleep(0)
+        metrics.calls.inc(7)
+        counted.set()
+
+    async with TelemetryServer(
+        probes=None,
+        metrics=ANYWHERE,
+        registry=metrics,
+        not_ready_reasons=list,
+        observer=ignored,
+        before_scrape=count,
+    ) as serving:
+        answers = await asyncio.gather(*(answer(serving, "metrics", "/metrics") for _ in range(9)))
+    assert all("calls_total 7.0" in text for _, text in answers)
+    assert metrics.rendered == 1
+
+
 async def test_each_connection_is_good_for_one_answer(endpoints):
     host, _, port = endpoints.addresses["probes"].rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

@@ -14,12 +14,15 @@ from dra.engine.device_usage.groups import (
     NAMESPACES_MAX,
     NONE,
     OTHER,
+    STEP_CLAIMS,
     DeviceNumbers,
     UsageGroup,
     count_groups,
+    count_groups_in_steps,
     limit_groups,
     request_classes,
 )
+from dra.engine.steps import finish
 from tests.dra.engine.examples import JOB, allocation, claim, observe_all, pod
 
 REQUESTS = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}
@@ -76,6 +79,25 @@ def test_each_device_has_the_class_of_its_own_request():
 
 def test_the_class_of_a_reduced_claim_is_not_known():
     assert counted(claim(allocation=allocation())) == {UsageGroup("ml", NONE, NONE): DeviceNumbers(1, 0)}
+
+
+def test_many_claims_are_counted_in_steps_with_the_same_result():
+    cache = ClaimCache()
+    observe_all(cache, *(claim(f"c-{number}", allocation=allocation()) for number in range(3 * STEP_CLAIMS)))
+    steps = count_groups_in_steps(cache.records(), lambda _: None)
+    assert sum(1 for _ in steps) == 4
+    assert count_groups(cache.records(), lambda _: None) == {UsageGroup("ml", NONE, NONE): DeviceNumbers(1, 0)}
+
+
+def test_claims_may_go_while_they_are_counted():
+    cache = ClaimCache()
+    claims = [claim(f"c-{number}", allocation=allocation()) for number in range(2 * STEP_CLAIMS)]
+    observe_all(cache, *claims)
+    steps = count_groups_in_steps(cache.records(), lambda _: None)
+    next(steps)
+    for gone in claims:
+        cache.forget_claim((gone.metadata.namespace, gone.metadata.name), gone.metadata.uid)
+    assert finish(steps) == {UsageGroup("ml", NONE, NONE): DeviceNumbers(1, 0)}
 
 
 def groups_of(**namespaces):
