@@ -145,7 +145,7 @@ class Binder:
         if (known := bindings.reservation_to_place(self._cache, pod, node)) is not None:
             with self._unconfirmed.placement(known.info.uid):
                 await self._place_reservation(known, node, deadline=deadline)
-        if not self.binds_placeholders and not bindings.needs_binding(pod):
+        if not self.binds_placeholders and not bindings.needs_binding(self._cache, pod):
             return  # its Reservation holds the node, and kube-scheduler forgets the pod when the controller deletes it
         try:
             await self._writer.bind(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)

@@ -108,9 +108,12 @@ def forgets_deleted_pods(server_version: str) -> bool:
     return matched is not None and (int(matched[1]), int(matched[2])) > _FORGETS_SINCE
 
 
-def needs_binding(placeholder: SchedulerPod) -> bool:
+def needs_binding(cache: SchedulerCache, placeholder: SchedulerPod) -> bool:
     """Return whether a placeholder must be bound in any case: it stays, or claims are handed over from it."""
-    return placeholders.is_yielding_placeholder(placeholder) or bool(placeholder.spec.resource_claims)
+    uid = placeholders.reservation_uid_of(placeholder.metadata)
+    known = cache.reservation(uid) if uid is not None else None
+    has_claims = bool(placeholder.spec.resource_claims) or known is None or bool(known.info.claims)
+    return has_claims or placeholders.is_yielding_placeholder(placeholder)
 
 
 def assume_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> PlaceReservation:

@@ -71,7 +71,9 @@ def test_which_schedulers_forget_a_pod_that_is_deleted_unbound(server, forgets):
 )
 def test_which_placeholders_are_bound_in_any_case(spec, needed):
     made = placeholder()
-    assert bindings.needs_binding(replace(made, spec=replace(made.spec, **spec))) is needed
+    made = replace(made, spec=replace(made.spec, **spec))
+    assert bindings.needs_binding(cache_of(reservation()), made) is needed
+    assert bindings.needs_binding(cache_of(), made)
 
 
 @pytest.mark.parametrize(
