@@ -19,6 +19,7 @@ from controller.extender.writer import ExtenderWriter
 from controller.leadership import run_after_previous_writes
 from controller.runtime import create_runtime
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.engine.scheduling import bindings
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
 from dra.kube.client import WRITE_TIMEOUT
@@ -54,6 +55,7 @@ class Extender:
         arrive. With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self._previous_writes_seconds = previous_writes_seconds
+        self._configured_binding = configuration.bind_placeholders
         self._transport = transport
         self.cache = SchedulerCache()
         self.metrics = ExtenderMetrics(self.cache)
@@ -138,6 +140,7 @@ class Extender:
 
     async def _bind(self) -> None:
         await self._handlers.catch_up()
+        self._binder.binds_placeholders = await self._must_bind_placeholders()
         self._confirmer.adopt_reserved_pods()
         self._binder.is_active = True
         self.metrics.leading.set(1)
@@ -152,6 +155,11 @@ class Extender:
         finally:
             self._binder.is_active = False
             self.metrics.leading.set(0)
+
+    async def _must_bind_placeholders(self) -> bool:
+        if self._configured_binding is not None:
+            return self._configured_binding
+        return not bindings.forgets_deleted_pods(await self._runtime.client.git_version())
 
     async def _measure(self) -> None:
         while True:

@@ -38,6 +38,8 @@ class Binder:
         self.limiter = BindingLimiter(clock=runtime.clock, seconds=writer.seconds)
         self.is_active = False
         """Whether this replica is the leader and may bind."""
+        self.binds_placeholders = True
+        """Whether each placeholder is bound, although the controller deletes it right after."""
         self._cache = cache
         self._writer = writer
         self._confirmer = confirmer
@@ -143,6 +145,8 @@ class Binder:
         if (known := bindings.reservation_to_place(self._cache, pod, node)) is not None:
             with self._unconfirmed.placement(known.info.uid):
                 await self._place_reservation(known, node, deadline=deadline)
+        if not self.binds_placeholders and not bindings.needs_binding(self._cache, pod):
+            return  # its Reservation holds the node, and kube-scheduler forgets the pod when the controller deletes it
         try:
             await self._writer.bind(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose

@@ -85,6 +85,11 @@ class ExtenderConfiguration(ConfigurationSection):
     all score plugins, which are 15 by default. Null: ``filter`` rejects only nodes that do not fit, for a smaller
     ``weight`` or where an extender after this one filters, too."""
 
+    bind_placeholders: bool | None = None
+    """Whether the placeholder of a Reservation is bound to its node before the controller deletes it. Null: only if the
+    API server is older than Kubernetes 1.36. Set true if a scheduler built from Kubernetes 1.34 or earlier calls the
+    extender: it would count a placeholder that was never bound until it restarts."""
+
     load_aware: LoadAware | None = None
     """Whether the extender also judges nodes by their measured use; null: it does not, and watches no NodeMetrics."""
 

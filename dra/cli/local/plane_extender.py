@@ -35,6 +35,7 @@ EXTENDER_CONFIGURATION: Final = ExtenderConfiguration.model_validate(
         "metrics": None,
         "qps": 1e6,
         "burst": 1_000_000,
+        "bindPlaceholders": True,  # the scheduler of the plane waits for the binding
     }
 )
 

@@ -68,7 +68,8 @@ SHORTAGE_GRACE_PERIOD: Final = 10.0
 
 UNTRIED_SECONDS: Final = 5.0
 """Seconds from the creation of a placeholder until its reservation reports that no scheduler has tried the placeholder:
-the scheduler that the template names may not exist."""
+the scheduler that the template names may not exist. A scheduler that has placed another reservation since then exists,
+and has not come to this one yet: a report would be wrong, and costs two writes while the API server is busy."""
 
 CLAIMS_UNSUPPORTED_MESSAGE: Final = (
     "spec.template.spec.resourceClaims: devices are reserved in mode replace only; "
@@ -265,7 +266,9 @@ def _untried_at(view: ReservationView) -> WallTime:
     if pod is None or pod.spec.node_name or pod.condition(POD_SCHEDULED) is not None:
         return NEVER
     created = pod.metadata.creation_timestamp
-    return datetime.fromisoformat(created).timestamp() + UNTRIED_SECONDS if created else NEVER
+    if not created:
+        return NEVER
+    return max(datetime.fromisoformat(created).timestamp(), view.scheduler_seen_at) + UNTRIED_SECONDS
 
 
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:

@@ -133,6 +133,13 @@ def _is_for_migration(reservation: Reservation) -> bool:
     return owner is not None and owner.kind == MIGRATION_KIND and owner.api_version.startswith(f"{GROUP}/")
 
 
+def scheduler_name(reservation: Reservation) -> str:
+    """Return the scheduler that the template names; empty if the template names none."""
+    spec = reservation.spec.template.get("spec")
+    name = spec.get("schedulerName") if isinstance(spec, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
 def placeholder_manifest(
     reservation: Reservation, *, keeps_capacity: bool = False, supports_claims: bool = True
 ) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def placeholder_manifest(
         del spec["priorityClassName"]
     if node := reservation_info.template_node_name(reservation):
         spec["affinity"] = require_node(node, spec.get("affinity") or {})
-    spec["schedulerName"] = given.get("schedulerName") or KOORD_SCHEDULER
+    spec["schedulerName"] = scheduler_name(reservation) or KOORD_SCHEDULER
     wanted = reservation_info.reservation_requests(reservation)
     pod = pause_pod_manifest(
         reservation,

@@ -14,7 +14,15 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, R
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
-from dra.engine.reservations import lifecycle, owner_matching, placeholder_handover, placeholders, pod_claims, statuses
+from dra.engine.reservations import (
+    lifecycle,
+    owner_matching,
+    phases,
+    placeholder_handover,
+    placeholders,
+    pod_claims,
+    statuses,
+)
 from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
@@ -111,6 +119,8 @@ class ReservationCache(Cache[Uid]):
         """Reservations whose node was deleted: it may be back in a moment."""
         self._newly_placed: set[Uid] = set()
         """Reservations that have got their node, while no Event says so."""
+        self._schedulers_seen: dict[str, WallTime] = {}
+        """Scheduler, as templates name it → when it has last placed a reservation."""
         self._unreadable: dict[Uid, UnreadableReservation] = {}
         self._written: dict[Uid, Instant] = {}
         """Reservation → when its status was last written."""
@@ -184,6 +194,7 @@ class ReservationCache(Cache[Uid]):
         was_pending = before is not None and before.status.phase is ReservationPhase.PENDING
         if was_pending and reservation.status.phase is ReservationPhase.AVAILABLE:
             self._newly_placed.add(uid)
+            self._observe_scheduler(reservation)
         listed = {Uid(owner.uid) for owner in reservation.status.current_owners}
         for memory in (self._ended_pods, self._never_bound):
             if uid in memory:
@@ -193,6 +204,13 @@ class ReservationCache(Cache[Uid]):
         self.dirty.add(uid)
         if self._yields:
             self.dirty.update(self.pending_pods.observe_reservation(uid, reservation))
+
+    def _observe_scheduler(self, reservation: Reservation) -> None:
+        condition = reservation.status.condition(phases.CONDITION_SCHEDULED)
+        if condition is not None and condition.last_transition_time is not None:
+            name = placeholders.scheduler_name(reservation)
+            seen = condition.last_transition_time.timestamp()
+            self._schedulers_seen[name] = max(seen, self._schedulers_seen.get(name, seen))
 
     def forget(self, uid: Uid) -> None:
         """Forget a deleted reservation and what was recorded about it."""
@@ -454,6 +472,7 @@ class ReservationCache(Cache[Uid]):
             newly_placed=uid in self._newly_placed,
             node_gone=bool(node) and ("", node) not in nodes,
             placeholder=first,
+            scheduler_seen_at=self._schedulers_seen.get(placeholders.scheduler_name(reservation), -NEVER),
             other_placeholders=tuple(pod for pod in placed if pod is not first),
             assigned_pods=assigned_pods,
             ended_pods=frozenset(self._ended_pods.get(uid, ())),

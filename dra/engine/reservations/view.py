@@ -38,6 +38,8 @@ class ReservationView(Struct, frozen=True):
     """Whether `node_gone` is the answer of a live read."""
     placeholder: SchedulerPod | None = None
     """The placeholder that finds the node."""
+    scheduler_seen_at: WallTime = -NEVER
+    """When the scheduler of the placeholder has last placed a reservation."""
     other_placeholders: tuple[SchedulerPod, ...] = ()
     """Further placeholders, in mode yielding."""
     assigned_pods: tuple[AssignedPod, ...] = ()

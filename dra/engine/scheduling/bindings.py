@@ -7,13 +7,16 @@
    write with others (`controller.reservations.reservations`).
 3. One Binding, with the annotation that names the reservation.
 
-A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status, and only
-then is the pod bound, to satisfy kube-scheduler; the controller deletes it right after.
+A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status. Only then
+is the pod bound, for the sake of schedulers that would count it on the node for ever (`forgets_deleted_pods`), and for
+the sake of its claims; the controller deletes the pod right after.
 
 Each raises WriteRefusedError, with the reason for kube-scheduler.
 """
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import placeholders, statuses
@@ -28,6 +31,11 @@ from dra.engine.scheduling.status_updates import AddOwner, PlaceReservation, Wri
 from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBinding
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
+
+_FORGETS_SINCE: Final = (1, 35)
+"""First version of kube-scheduler that forgets a pod which it has assumed on a node and which is deleted unbound."""
+
+_MINOR: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
 def check_unbound(pod: SchedulerPod | None, uid: Uid) -> SchedulerPod:
@@ -88,6 +96,24 @@ def reservation_to_place(cache: SchedulerCache, placeholder: SchedulerPod, node:
     if known.info.node != node:
         raise WriteRefusedError(f"its reservation is on node {known.info.node} already")
     return None
+
+
+def forgets_deleted_pods(server_version: str) -> bool:
+    """Return whether kube-scheduler forgets a pod that is deleted before it is bound, as Kubernetes 1.35 and later do.
+
+    kube-scheduler may be one minor version older than the API server, whose version is given, such as ``v1.37.2``;
+    False for an unknown version.
+    """
+    matched = _MINOR.match(server_version)
+    return matched is not None and (int(matched[1]), int(matched[2])) > _FORGETS_SINCE
+
+
+def needs_binding(cache: SchedulerCache, placeholder: SchedulerPod) -> bool:
+    """Return whether a placeholder must be bound in any case: it stays, or claims are handed over from it."""
+    uid = placeholders.reservation_uid_of(placeholder.metadata)
+    known = cache.reservation(uid) if uid is not None else None
+    has_claims = bool(placeholder.spec.resource_claims) or known is None or bool(known.info.claims)
+    return has_claims or placeholders.is_yielding_placeholder(placeholder)
 
 
 def assume_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> PlaceReservation:

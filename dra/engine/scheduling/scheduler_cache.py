@@ -424,9 +424,7 @@ class SchedulerCache(Cache[Uid]):
 
     def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:
         pods = self._placeholders.get(reservation, {}).values()
-        if holds and any(
-            pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in pods
-        ):
+        if holds and any(not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in pods):
             self.vacating.setdefault(reservation, NEVER)
         else:
             self.vacating.pop(reservation, None)

@@ -44,7 +44,16 @@ NAMED_FIRST = {"allocateOnce": False, "preAllocation": True, "allocatePolicy": "
 class Site:
     """The cluster; `async with` it."""
 
-    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False, placeholders=PlaceholderMode.REPLACED):
+    def __init__(
+        self,
+        *,
+        nodes=None,
+        seed=0,
+        rules=(),
+        elect=False,
+        placeholders=PlaceholderMode.REPLACED,
+        binds_placeholders=True,
+    ):
         self.clock = LoopClock()
         self.server = ApiServer(clock=self.clock, random=seeded(seed))
         self.faults = FaultInjector(clock=self.clock, random=seeded(seed), rules=())
@@ -52,6 +61,7 @@ class Site:
         self._nodes = nodes or {"n1": "16"}
         self._elect = elect
         self._placeholders = placeholders
+        self._binds_placeholders = binds_placeholders
         self.metrics = ControllerMetrics()
         self._tasks = contextlib.AsyncExitStack()
         self.extender = None
@@ -127,6 +137,7 @@ class Site:
         configuration = ExtenderConfiguration.model_validate(
             {
                 "bindSeconds": 2,
+                "bindPlaceholders": self._binds_placeholders,
                 "leaderElection": {"enabled": self._elect, "namespace": "default"},
                 "probes": None,
                 "metrics": None,

@@ -190,9 +190,9 @@ async def preempt(site, chance, number, *, seen):
     raise AssertionError(f"they died in vain: {found}")
 
 
-async def play(seed, *, seen):
+async def play(seed, *, seen, binds_placeholders=True):
     chance, watcher = seeded(seed), Watcher()
-    async with Site(nodes=NODES, seed=seed, rules=FAULTS) as site:
+    async with Site(nodes=NODES, seed=seed, rules=FAULTS, binds_placeholders=binds_placeholders) as site:
         for number in range(STEPS):
             await step(site, chance, number, seen=seen)
             await asyncio.sleep(chance.uniform(0.0, 0.5))
@@ -275,11 +275,12 @@ ALL = {
 """What has to happen, for this to have shown anything."""
 
 
-async def test_nothing_is_given_out_twice():
+@pytest.mark.parametrize("binds_placeholders", [True, False])
+async def test_nothing_is_given_out_twice(binds_placeholders):
     seen = Counter()
     for seed in (*range(FIRST, BEHIND), 382):  # 382: see test_reservation_cache
         try:
-            await play(seed, seen=seen)
+            await play(seed, seen=seen, binds_placeholders=binds_placeholders)
         except AssertionError as error:
             error.add_note(f"history {seed}")
             raise

@@ -102,6 +102,13 @@ def test_no_scheduler_is_missed_where_one_has_tried_or_the_age_is_unknown(given)
     assert not any("no scheduler" in str(each.body) for each in told)
 
 
+def test_a_scheduler_that_places_others_is_not_missed():
+    """Its queue is long: it comes to this placeholder, too."""
+    view = ReservationView(reservation=reservation(), placeholder=untried(), scheduler_seen_at=NOW + 3)
+    plan = decide(view, at(NOW + UNTRIED_SECONDS))
+    assert (plan.actions, plan.wake_at_wall) == ((), NOW + 3 + UNTRIED_SECONDS)
+
+
 def test_a_refused_placeholder_is_told_and_tried_again():
     view = ReservationView(reservation=reservation(), create_error="exceeded quota: q")
     assert kinds(view) == [CreatePlaceholder, PatchReservationStatus]

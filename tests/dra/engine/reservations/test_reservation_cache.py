@@ -346,3 +346,19 @@ def test_gates_are_checked_when_a_reservation_has_changed():
 )
 def test_which_pods_are_kept_in_memory(pod, kept, kept_where_placeholders_yield):
     assert (is_reservation_pod(pod), is_reservation_or_pending_pod(pod)) == (kept, kept_where_placeholders_yield)
+
+
+@pytest.mark.parametrize(("scheduler", "seen"), [("busy", 1_800_000_003.0), ("another", -NEVER)])
+def test_a_reservation_that_is_placed_shows_that_its_scheduler_runs(scheduler, seen):
+    placed = available_content()
+    placed["status"]["conditions"] = [
+        {"type": "Scheduled", "status": "True", "reason": "Scheduled", "lastTransitionTime": "2027-01-15T08:00:03Z"}
+    ]
+    waiting = {**content(), "metadata": {**content()["metadata"], "name": "waiting", "uid": "uid-waiting"}}
+    before = {**placed, "status": {}, "metadata": {**placed["metadata"], "resourceVersion": "1"}}
+    for each, name in ((placed, "busy"), (before, "busy"), (waiting, scheduler)):
+        each["spec"] = {**each["spec"], "template": {"spec": {"schedulerName": name}}}
+    cache = ReservationCache(REPLACED)
+    for each in (waiting, before, placed):
+        cache.observe(observed(each), now=0.0)
+    assert cache.view(Uid("uid-waiting"), nodes=NODES).scheduler_seen_at == seen

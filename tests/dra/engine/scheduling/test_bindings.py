@@ -2,10 +2,13 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from dra.engine.reservations.placeholders import PRIORITY_CLASS
 from dra.engine.scheduling import bindings, verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.engine.scheduling.status_updates import AddOwner, WriteRefusedError
+from dra.model.pods import PodResourceClaim
 from tests.dra.engine.scheduling.examples import NODE, owner, placeholder, pod, reservation
 
 NINE = {"name": "c", "resources": {"requests": {"cpu": "9"}}}
@@ -41,6 +44,36 @@ def test_only_a_pending_pod_is_bound(found, refused):
     else:
         with pytest.raises(WriteRefusedError, match=refused):
             bindings.check_unbound(found, "uid-p")
+
+
+@pytest.mark.parametrize(
+    ("server", "forgets"),
+    [
+        pytest.param("v1.34.2", False, id="before"),
+        pytest.param("v1.35.0", False, id="kube-scheduler-may-be-one-version-older"),
+        pytest.param("v1.36.1", True, id="since"),
+        pytest.param("v1.37.2-gke.100", True, id="with-a-suffix"),
+        pytest.param("v2.0.0", True, id="next-major-version"),
+        pytest.param("", False, id="unknown"),
+    ],
+)
+def test_which_schedulers_forget_a_pod_that_is_deleted_unbound(server, forgets):
+    assert bindings.forgets_deleted_pods(server) is forgets
+
+
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        pytest.param({}, False, id="deleted-right-after"),
+        pytest.param({"priority_class_name": PRIORITY_CLASS}, True, id="stays"),
+        pytest.param({"resource_claims": [PodResourceClaim(name="gpu")]}, True, id="has-claims"),
+    ],
+)
+def test_which_placeholders_are_bound_in_any_case(spec, needed):
+    made = placeholder()
+    made = replace(made, spec=replace(made.spec, **spec))
+    assert bindings.needs_binding(cache_of(reservation()), made) is needed
+    assert bindings.needs_binding(cache_of(), made)
 
 
 @pytest.mark.parametrize(
