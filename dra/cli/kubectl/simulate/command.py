@@ -203,12 +203,14 @@ def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcom
     """Print how many pods would be moved, scheduled and refused, or would wait."""
     new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
     pods = [outcome.verdict for outcome in new if not outcome.placeholder_for]
-    others = sum(
-        1
-        for outcome in result.outcomes
-        if outcome.node and not outcome.is_from_manifests and not outcome.placeholder_for
+    others = [
+        outcome.verdict for outcome in result.outcomes if not outcome.is_from_manifests and not outcome.placeholder_for
+    ]
+    more = "".join(
+        f"; {count} pods that are already Pending {verb} be scheduled"
+        for verb, verdict in (("would", Verdict.SCHEDULED), ("may", Verdict.UNDECIDED))
+        if (count := others.count(verdict))
     )
-    more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     if migrations:
         moving = sum(1 for migration in migrations if migration.moves and not migration.unsimulated)
         may = sum(1 for migration in migrations if migration.moves and migration.unsimulated)

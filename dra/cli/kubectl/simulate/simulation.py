@@ -364,6 +364,8 @@ class _SchedulingSimulation:
             self._outcomes[uid] = replace(outcome, reason=why)
             return False
         self._next_start_node_index += 1
+        if uid not in self._unsimulated:  # a pod of the cluster
+            outcome = replace(outcome, unsimulated=unsimulated_fields(msgspec.to_builtins(pod.spec)))
         claims = self._bind_reservation(result, pod) if outcome.placeholder_for else self._bind_pod(result, pod)
         if outcome.placeholder_for and outcome.unsimulated:
             name = outcome.placeholder_for

@@ -68,6 +68,15 @@ def test_a_pod_whose_fields_may_exclude_the_node_may_move(run, field, spec, rese
     assert "0 of 1 pods would be moved, 1 may be moved" in done.stderr
 
 
+def test_of_pods_that_wait_already_none_is_promised_a_node_that_its_fields_may_exclude(run):
+    waiting = [running("plain", 1, on=""), running("near", 1, on="", affinity={"podAffinity": TERMS})]
+    done = run(manifest("Pod", "p", using(cpu=1)), cluster=two_nodes(*waiting))
+    assert (
+        "1 pods that are already Pending would be scheduled; 1 pods that are already Pending may be scheduled"
+    ) in done.stderr
+    assert done.exit_code == 0
+
+
 @pytest.mark.parametrize(
     "spec",
     [
