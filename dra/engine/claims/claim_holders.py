@@ -95,7 +95,7 @@ class ClaimHolders:
 
         self._known: dict[Uid, _KnownReservation] = {}
         self._infos: dict[Uid, ReservationInfo] = {}
-        """What has been asked for of them: only pods with claims ask, and reading a template costs more than all else."""
+        """Those that were asked for: only pods with claims ask, and reading a template costs more than all else."""
 
         self._deleted = DeletedUids(DELETED_RESERVATIONS_MAX)
         self._reservations_by_claim: dict[Key, set[Uid]] = {}
