@@ -78,7 +78,7 @@ def template_claim_keys(reservation: Reservation) -> frozenset[Key]:
 
 
 class _KnownReservation(Struct, frozen=True):
-    info: ReservationInfo
+    reservation: Reservation
     state: HolderState
     namespace: str
     """Namespace of the template, and so of the claims that are made for the reservation."""
@@ -94,6 +94,9 @@ class ClaimHolders:
         """Whether reservations are watched; if not, their entries are left to other components."""
 
         self._known: dict[Uid, _KnownReservation] = {}
+        self._infos: dict[Uid, ReservationInfo] = {}
+        """Those that were asked for: only pods with claims ask, and reading a template costs more than all else."""
+
         self._deleted = DeletedUids(DELETED_RESERVATIONS_MAX)
         self._reservations_by_claim: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, set[Key]] = {}
@@ -110,7 +113,7 @@ class ClaimHolders:
         state = HolderState.OVER if status.phase in TERMINAL_PHASES else state
         namespace, _ = placeholders.placeholder_key(reservation)
         known = _KnownReservation(
-            info=reservation_info.from_reservation(reservation),
+            reservation=reservation,
             state=state,
             namespace=namespace,
             claim_keys=template_claim_keys(reservation),
@@ -155,11 +158,17 @@ class ClaimHolders:
     def reservation(self, uid: Uid) -> ReservationInfo | None:
         """Return a reservation by its uid; None if the uid is unknown."""
         known = self._known.get(uid)
-        return None if known is None else known.info
+        if known is None:
+            return None
+        if (info := self._infos.get(uid)) is None:
+            info = self._infos[uid] = reservation_info.from_reservation(known.reservation)
+        return info
 
     def available(self) -> Iterator[ReservationInfo]:
         """Yield the reservations that hold something on a node."""
-        return (known.info for known in self._known.values() if known.state is HolderState.AVAILABLE)
+        for uid, known in self._known.items():
+            if known.state is HolderState.AVAILABLE and (info := self.reservation(uid)) is not None:
+                yield info
 
     def holders_of(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
         """Return the reservations that hold a claim, or held it."""
@@ -172,7 +181,9 @@ class ClaimHolders:
             )
         for uid in sorted(self._reservations_by_claim.get(claim.metadata.key, ())):
             known = self._known[uid]
-            holders.setdefault(uid, ClaimHolder(reference=reserved_for_entry(known.info.name, uid), state=known.state))
+            holders.setdefault(
+                uid, ClaimHolder(reference=reserved_for_entry(known.reservation.metadata.name, uid), state=known.state)
+            )
         for listed in claim.entries:
             if listed.is_reservation:
                 holders.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.uid)))
@@ -186,6 +197,7 @@ class ClaimHolders:
                 yield owner
 
     def _forget(self, uid: Uid) -> frozenset[Key]:
+        self._infos.pop(uid, None)
         known = self._known.pop(uid, None)
         for key in known.claim_keys if known is not None else ():
             self._reservations_by_claim[key].discard(uid)

@@ -77,6 +77,8 @@ def _owner_pod(
 
 def add_gpus(spec: dict[str, Any], template: Mapping[str, Any]) -> None:
     """Add the GPUs of a template to a placeholder's spec, which has one container."""
+    if not asks_for_gpus(template):
+        return
     (model,) = spec["containers"]
     bare = {key: value for key, value in model.items() if key != "resources"}
     lenders = gpu_requests.lenders(template)

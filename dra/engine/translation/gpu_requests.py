@@ -86,7 +86,8 @@ def claim_name(field: str, index: int | str = "") -> str:
 
 def asked_names(container: ContainerFields) -> tuple[str, ...]:
     """Return the names of GPU resources that a container asks for."""
-    return tuple(name for name in GPU_NAMES if asks_for(container, name))
+    given = container.limits.keys() | container.requests.keys()
+    return tuple(name for name in GPU_NAMES if name in given and asks_for(container, name))
 
 
 def asks_for(container: ContainerFields, name: str) -> bool:
