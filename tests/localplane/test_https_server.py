@@ -181,13 +181,13 @@ async def _session(endpoint):
             id="half-a-body",
         ),
         pytest.param(b"\x00\xff\r\n\r\n", id="noise"),
-        pytest.param(b"GET " + b"/x" * 600_000 + b" HTTP/1.1\r\n\r\n", id="endless-line"),
+        pytest.param(b"GET LONG HTTP/1.1\r\n\r\n", id="endless-line"),
         pytest.param(b"POST /api HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", id="no-chunk"),
     ],
 )
 async def test_what_is_no_request_harms_nobody(tmp_path, request_):
     async with serve_https(ApiServer().handle, folder=tmp_path) as endpoint, _session(endpoint) as session:
-        _, writer = await _connected(endpoint, request_)
+        _, writer = await _connected(endpoint, request_.replace(b"LONG", b"/x" * 600_000))
         async with session.get("/api/v1/namespaces/default") as answer:
             assert answer.status == 200
         writer.transport.abort()

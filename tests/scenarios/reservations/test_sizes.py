@@ -6,7 +6,7 @@ The policies are those of deploy/; tests/dra/cli/test_size_policies.py judges th
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -114,26 +114,26 @@ def nested(levels: int) -> Json:
 
 SHAPE: Final = "spec: has a list or map of more than 1024 entries, or more than"
 TOO_LARGE: Final = [
-    pytest.param({"x": [{}] * EMPTY}, SHAPE, id="a-list"),
-    pytest.param({"x": {format(n, "x"): 0 for n in range(20_000)}}, SHAPE, id="a-map"),
-    pytest.param({"x": nested(20)}, SHAPE, id="levels"),
-    pytest.param({"x": nested(400)}, SHAPE, id="many-levels"),
-    pytest.param({"x": "x" * 1_000_000}, "characters, the maximum is 262144", id="a-text"),
-    pytest.param({"x": [[0] * 1000] * 17}, "values, the maximum is 16384", id="values"),
-    pytest.param({"x": [[{}] * 100] * 170}, "values, the maximum is 16384", id="lists"),
+    pytest.param(lambda: {"x": [{}] * EMPTY}, SHAPE, id="a-list"),
+    pytest.param(lambda: {"x": {format(n, "x"): 0 for n in range(20_000)}}, SHAPE, id="a-map"),
+    pytest.param(lambda: {"x": nested(20)}, SHAPE, id="levels"),
+    pytest.param(lambda: {"x": nested(400)}, SHAPE, id="many-levels"),
+    pytest.param(lambda: {"x": "x" * 1_000_000}, "characters, the maximum is 262144", id="a-text"),
+    pytest.param(lambda: {"x": [[0] * 1000] * 17}, "values, the maximum is 16384", id="values"),
+    pytest.param(lambda: {"x": [[{}] * 100] * 170}, "values, the maximum is 16384", id="lists"),
     # The API server ends the expression; the text is its own.
-    pytest.param({"x": [[{}] * 1000] * 300}, "cost limit exceeded", id="what-cannot-be-counted"),
-    pytest.param({"volumes": [[[[[[[0]]]]]]] * 1000}, "", id="lists-of-one"),
+    pytest.param(lambda: {"x": [[{}] * 1000] * 300}, "cost limit exceeded", id="what-cannot-be-counted"),
+    pytest.param(lambda: {"volumes": [[[[[[[0]]]]]]] * 1000}, "", id="lists-of-one"),
 ]
 
 
 @pytest.mark.parametrize("made", [reservation, job], ids=lambda made: made.__name__)
 @pytest.mark.parametrize(("pod", "text"), TOO_LARGE)
 async def test_a_template_that_is_too_large_is_refused_with_what_to_leave_out(
-    guarded: Api, made: Any, pod: Json, text: str
+    guarded: Api, made: Any, pod: Callable[[], Json], text: str
 ) -> None:
     began = time.monotonic()
-    told = await refusal(guarded, made(**pod))
+    told = await refusal(guarded, made(**pod()))
     assert time.monotonic() - began < REFUSED_WITHIN
     assert text in told
     assert text or not told
