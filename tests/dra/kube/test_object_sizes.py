@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from functools import cache
 
 import msgspec
 import pytest
@@ -34,16 +33,33 @@ from dra.model.templates import LargeTemplate, PodGroup, WatchedTemplate
 from tests.dra.kube.scripted import page, pod
 
 MIB = 1 << 20
-EMPTY_OBJECTS = ",".join(["{}"] * 450_000)
-PARAMETERS = [{"opaque": {"driver": "x.example.com", "parameters": {"x": [{}] * 3380}}} for _ in range(32)]
 REQUESTS = [{"name": "d", "exactly": {"deviceClassName": "gpu"}}]
+
+
+# Large values are made when a test needs them, and not kept: each process of pytest-xdist would have them to its end.
+
+
+def empty_objects():
+    """Return the inside of a list of 1.3 MiB."""
+    return ",".join(["{}"] * 450_000)
+
+
+def parameters():
+    """Return as many parameters for drivers as a claim may have, of 350 KiB."""
+    return [{"opaque": {"driver": "x.example.com", "parameters": {"x": [{}] * 3380}}} for _ in range(32)]
+
+
+def many():
+    """Return labels of 1 MiB."""
+    return {f"{i:x}": "" for i in range(100_000)}
 
 
 def encoded(obj):
     return json.dumps(obj, separators=(",", ":")).encode()
 
 
-def reservation(name, *, fill=EMPTY_OBJECTS, version=1):
+def reservation(name, *, fill=None, version=1):
+    fill = empty_objects() if fill is None else fill
     return (
         f'{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}",'
         '"creationTimestamp":"2026-11-22T07:00:00Z"},"spec":{"template":{"metadata":{"namespace":"evil"},'
@@ -56,11 +72,12 @@ def migration(name):
     return (
         f'{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"1",'
         '"creationTimestamp":"2026-11-22T07:00:00Z"},"spec":{"podRef":{"namespace":"evil","name":"p"},'
-        f'"deleteOptions":{{"x":[{EMPTY_OBJECTS}]}}}}}}'
+        f'"deleteOptions":{{"x":[{empty_objects()}]}}}}}}'
     ).encode()
 
 
-def claim(name, *, config=PARAMETERS, **metadata):
+def claim(name, *, config=None, **metadata):
+    config = parameters() if config is None else config
     status = {
         "allocation": {
             "devices": {
@@ -80,12 +97,6 @@ def traced():
     tracemalloc.start()
     yield lambda: tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-
-
-@cache
-def many():
-    """Return labels of 1 MiB; like all large values, made when a test needs them."""
-    return {f"{i:x}": "" for i in range(100_000)}
 
 
 @pytest.mark.parametrize("model", [Pod, SchedulerPod, MigrationPod])
@@ -264,7 +275,7 @@ def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
         | {
             "spec": {
                 "metadata": {"labels": {"a": "b"}},
-                "spec": {"devices": {"requests": REQUESTS, "config": PARAMETERS}},
+                "spec": {"devices": {"requests": REQUESTS, "config": parameters()}},
             }
         }
     )
@@ -280,7 +291,7 @@ def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
     assert traced() - before < 100_000  # the parameters stay in JSON
     assert whole.spec.metadata.labels == {"a": "b"}
     assert whole.spec.spec["devices"]["requests"] == REQUESTS
-    assert json.loads(msgspec.json.encode(whole.spec.spec))["devices"]["config"] == PARAMETERS
+    assert json.loads(msgspec.json.encode(whole.spec.spec))["devices"]["config"] == parameters()
 
 
 def test_a_reservation_that_is_too_large_holds_what_its_status_says_and_takes_little(traced):
@@ -352,7 +363,7 @@ def test_plain_data_never_takes_much_more_than_was_estimated(value):
 
 
 def test_the_estimate_of_empty_objects_is_close():
-    raw = f"[{EMPTY_OBJECTS}]".encode()
+    raw = f"[{empty_objects()}]".encode()
     assert memory_of(json.loads(raw), limit=1 << 30) <= plain_data_bytes_max(raw) * 1.1
 
 

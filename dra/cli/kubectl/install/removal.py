@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any, Final
 
 from dra.cli.kubectl.apply import resource_for, resource_name
@@ -154,7 +155,8 @@ class Remover:
         return others
 
 
-def installed_kinds() -> list[tuple[str, str]]:
+@cache
+def installed_kinds() -> tuple[tuple[str, str], ...]:
     """Return API version and kind of all objects that the components of the package have, each once."""
     kinds: dict[tuple[str, str], None] = {}
     for component in COMPONENTS:
@@ -162,7 +164,7 @@ def installed_kinds() -> list[tuple[str, str]]:
             kinds |= {
                 (document["apiVersion"], document["kind"]): None for document in kustomization.render(component.path)
             }
-    return list(kinds)
+    return tuple(kinds)
 
 
 def _rank(planned: PlannedRemoval) -> tuple[int, str, Key]:
