@@ -315,6 +315,14 @@ bench-colocation: $(STAMP) ## batch resources of 5,000 nodes with 150,000 pods: 
 bench-descheduling: $(STAMP) ## a round of the descheduler over 5,000 nodes and 100,000 pods, with all plugins (ARGS=--profile)
 	$(BIN)/python -m bench.descheduling $(ARGS)
 
+.PHONY: bench-beside
+bench-beside: $(STAMP) ## decisions on claims beside scheduling by load and rounds of descheduling, 5,000 nodes and 100,000 pods (minutes)
+	$(BIN)/python -m bench.beside $(ARGS)
+
+.PHONY: bench-running
+bench-running: $(STAMP) ## 110 pods with a CPU each on a real kubelet, beside a driver in Go: time until all run (root, Go; minutes)
+	$(BIN)/python -m bench.running $(ARGS)
+
 ## Tidying
 
 .PHONY: clean

@@ -18,9 +18,11 @@ import resource
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from time import thread_time
+from types import MappingProxyType
 from typing import Any, Final
 
 from bench import descheduling_peer, readme
@@ -39,8 +41,10 @@ MIB_LIMIT: Final = 600.0
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def configuration(*, without: frozenset[str] = frozenset()) -> Descheduling:
-    """Return the rounds of a configuration with all plugins but some."""
+def process_configuration(
+    more: Mapping[str, Any] = MappingProxyType({}), *, without: frozenset[str] = frozenset()
+) -> DeschedulerProcessConfiguration:
+    """Return a configuration with all plugins but some."""
     profiles = [
         {
             "name": name,
@@ -58,7 +62,12 @@ def configuration(*, without: frozenset[str] = frozenset()) -> Descheduling:
         for name, points in PROFILES.items()
     ]
     given = {"profiles": profiles, "migration": {"maxMigratingPerNode": 10}}
-    compiled = compile_descheduling(DeschedulerProcessConfiguration.model_validate(given))
+    return DeschedulerProcessConfiguration.model_validate({**given, **more})
+
+
+def configuration(*, without: frozenset[str] = frozenset()) -> Descheduling:
+    """Return the rounds of the configuration."""
+    compiled = compile_descheduling(process_configuration(without=without))
     if compiled is None:
         raise SystemExit("no profiles")
     return compiled

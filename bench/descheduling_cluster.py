@@ -82,7 +82,7 @@ class Cluster:
             kept.append(decoded)
             used[decoded.spec.node_name].append((decoded, self._chance.randrange(50, 900)))
         self.pods = tuple(kept)
-        self.metrics = tuple(self._metrics(used.values()))
+        self.metrics = tuple(self._metrics(used.values(), show))
         self.replicas = Counter(key for pod in self.pods if (key := workload_of(pod)) is not None)
         self.budgets = tuple(self._budgets())
 
@@ -176,11 +176,14 @@ class Cluster:
             },
         }
 
-    def _metrics(self, used: Iterable[list[tuple[DeschedulingPod, int]]]) -> Iterator[WatchedNodeMetric]:
+    def _metrics(
+        self, used: Iterable[list[tuple[DeschedulingPod, int]]], show: Callable[[str, str], None]
+    ) -> Iterator[WatchedNodeMetric]:
         """Yield the report of each node, of the milli-CPUs that its pods use, trimmed as the process trims it."""
         decode = msgspec.json.Decoder(WatchedNodeMetric).decode
         for number, pods in enumerate(used):
-            metric = decode(json.dumps(self._metric_content(number, [_reported(pod, cpu) for pod, cpu in pods])))
+            content = self._metric_content(number, [_reported(pod, cpu) for pod, cpu in pods])
+            metric = decode(_shown("NodeMetric", content, show))
             trim_metric(metric)
             yield metric
 

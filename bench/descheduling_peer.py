@@ -58,7 +58,9 @@ class Question:
         file.write(json.dumps({"now": at(0), "times": times, "policies": [policy()]})[:-1] + ', "objects": [')
 
     def show(self, kind: str, content: str) -> None:
-        """Add an object."""
+        """Add an object; the plugins of both read no NodeMetrics."""
+        if kind == "NodeMetric":
+            return
         self._file.write(f'{self._separator}{{"apiVersion": "v1", "kind": "{kind}", {content[1:]}')
         self._separator = ","
 

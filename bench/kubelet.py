@@ -127,6 +127,11 @@ async def watched(endpoint: str) -> None:
             pass
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the seconds of a processor that all threads of a process have used, those that ended included."""
+    return time.clock_gettime((~pid << 3) | _SCHEDULED)
+
+
 class Process:
     """A program, seen from outside."""
 
@@ -143,7 +148,7 @@ class Process:
 
     def cpu(self) -> float:
         """Return the seconds of CPU that all its threads have used, those that ended included."""
-        return time.clock_gettime((~self._started.pid << 3) | _SCHEDULED)
+        return processor_seconds(self._started.pid)
 
     def resident(self) -> float:
         """Return its memory in MiB."""

@@ -194,6 +194,10 @@ class Application:
         self._notices = RequestNotices(runtime, self._informers, events=events)
         self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
+    async def wait_for_sync(self) -> None:
+        """Wait until all objects of all kinds are listed."""
+        await self._informers.wait_for_sync()
+
     async def run(self) -> None:
         """Run until cancelled, then stop in order: new work, the lease, remaining Events.
 

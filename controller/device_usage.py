@@ -39,7 +39,7 @@ class DeviceUsage:
         metrics.subscribe(self._observe_metric, self._activity.forget_metric, restored=ignore)
 
     async def count(self) -> None:
-        """Count held and used devices by workload, in steps that let other tasks run."""
+        """Count the devices of all cached claims now."""
         activity = self.activity(self._runtime.moment())
         self.numbers = limit_groups(await run_steps(count_groups_in_steps(self.records(), activity)))
 

@@ -31,6 +31,10 @@ class Process(ABC):
     async def act(self) -> None:
         """Act until cancelled, as the only replica."""
 
+    async def wait_for_sync(self) -> None:
+        """Wait until all objects of all kinds are listed."""
+        await self._informers.wait_for_sync()
+
     async def run(self) -> None:
         """Run the process until cancelled.
 

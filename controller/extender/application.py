@@ -102,6 +102,10 @@ class Extender:
         """Whether this replica is the leader and binds pods."""
         return self._binder.is_active
 
+    async def wait_for_sync(self) -> None:
+        """Wait until all objects of all kinds are listed."""
+        await self._informers.wait_for_sync()
+
     async def run(self) -> None:
         """Run the extender until cancelled.
 

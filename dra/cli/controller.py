@@ -43,7 +43,7 @@ def controller(*, cluster_flags: ClusterFlags, config: Path | None, mode: str | 
         transport = HttpTransport(cluster_flags.find_credentials())
         lease_transport = HttpTransport(cluster_flags.find_credentials())
         application = Application(configuration, transport, lease_transport=lease_transport)
-        asyncio.run(run_until_stopped(application.run()))
+        asyncio.run(run_until_stopped(application.run(), first_lists=application.wait_for_sync()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use
         raise click.ClickException(str(error)) from error
 

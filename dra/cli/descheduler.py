@@ -69,6 +69,6 @@ def descheduler(
         transport = HttpTransport(cluster_flags.find_credentials())
         lease_transport = HttpTransport(cluster_flags.find_credentials())
         application = Descheduler(configuration, transport, lease_transport=lease_transport, plugins=plugins)
-        asyncio.run(server_process.run_until_stopped(application.run()))
+        asyncio.run(server_process.run_until_stopped(application.run(), first_lists=application.wait_for_sync()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -32,6 +32,6 @@ def scheduler_extender(*, cluster_flags: ClusterFlags, config: Path | None) -> N
         transport = HttpTransport(cluster_flags.find_credentials())
         lease_transport = HttpTransport(cluster_flags.find_credentials())
         application = Extender(configuration, transport, lease_transport=lease_transport)
-        asyncio.run(server_process.run_until_stopped(application.run()))
+        asyncio.run(server_process.run_until_stopped(application.run(), first_lists=application.wait_for_sync()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -6,6 +6,7 @@ continue, it stops with an error.
 
 import asyncio
 import contextlib
+import gc
 import signal
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
@@ -74,16 +75,32 @@ def cancel_on_signals(task: asyncio.Future[Any], signals: Iterable[signal.Signal
 
 
 async def run_until_stopped(
-    work: Coroutine[Any, Any, None], *, fatal: tuple[type[BaseException], ...] = FATAL_ERRORS
+    work: Coroutine[Any, Any, None],
+    *,
+    fatal: tuple[type[BaseException], ...] = FATAL_ERRORS,
+    first_lists: Coroutine[Any, Any, object] | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT, then stop cleanly; raise click.ClickException after a fatal error."""
+    """Run until SIGTERM or SIGINT, then stop cleanly; raise click.ClickException after a fatal error.
+
+    After ``first_lists`` the garbage collector looks at new objects only: a look at a hundred thousand pods would hold
+    up the event loop for some tenths of a second, again and again.
+    """
     running = asyncio.ensure_future(work)
     cancel_on_signals(running, STOP_SIGNALS)
+    freezing = asyncio.ensure_future(_freeze_after(first_lists)) if first_lists is not None else None
     with contextlib.suppress(asyncio.CancelledError):
         try:
             await running
         except* fatal as failures:
             raise click.ClickException(error_text(failures)) from None
+        finally:
+            if freezing is not None:
+                freezing.cancel()
+
+
+async def _freeze_after(lists: Coroutine[Any, Any, object]) -> None:
+    await lists
+    gc.freeze()
 
 
 def innermost_error(failure: BaseException) -> BaseException:

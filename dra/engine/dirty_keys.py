@@ -13,6 +13,8 @@ class DirtyKeys(Generic[K]):
 
     def __init__(self) -> None:
         self._due: dict[K, Instant] = {}
+        self.generation = 0
+        """Changes whenever a key may no longer be marked as to be reconciled at once, or is marked for later."""
 
     def __len__(self) -> int:
         return len(self._due)
@@ -25,6 +27,8 @@ class DirtyKeys(Generic[K]):
 
     def add(self, key: K, *, due: Instant = -NEVER) -> None:
         """Mark a key; the reconciliation can wait until ``due`` for further changes."""
+        if due != -NEVER and key not in self._due:
+            self.generation += 1
         self._due[key] = min(due, self._due.get(key, NEVER))
 
     def update(self, keys: Iterable[K]) -> None:
@@ -34,15 +38,18 @@ class DirtyKeys(Generic[K]):
 
     def discard(self, key: K) -> None:
         """Unmark a key, if it is marked."""
+        self.generation += 1
         self._due.pop(key, None)
 
     def clear(self) -> None:
         """Unmark all keys at once."""
+        self.generation += 1
         self._due.clear()
 
     def take(self) -> dict[K, Instant]:
         """Unmark all keys, and return them with the times from which on they are due."""
         taken, self._due = self._due, {}
+        self.generation += 1
         return taken
 
 

@@ -33,6 +33,8 @@ class NodeDependents:
         self._pods: dict[str, set[Uid]] = {}
         self._claims: dict[str, set[Key]] = {}
         self._named: dict[Key, frozenset[str]] = {}
+        self._marked = -1
+        """Generation of the marks to which all claims that may wait for a node belong."""
 
     def move_pod(self, uid: Uid, before: str, after: str) -> None:
         """Record the node that a pod is bound to; empty: none."""
@@ -79,20 +81,31 @@ class NodeDependents:
         if NodeChange.DELETION in change:
             self._dirty.update(self._claims.get(node, set()))
         if NodeChange.REACH in change or NodeChange.BOOT in change:
+            self._mark_waiting()
             for key, record in self._records.items():
-                self._reach_changed(node, key, record)
+                if node in record.lost_nodes or (
+                    record.vanished and node in [pod.node for pod in record.vanished.values()]
+                ):
+                    self._lost_changed(node, key, record)
 
-    def _reach_changed(self, node: str, key: Key, record: ClaimState) -> None:
-        if record.vanished:
-            vanished_pods.reconcile_vanished(record, self._nodes)
-            self._dirty.add(key)
-        if node in record.lost_nodes:
-            self._dirty.add(key)
-            if self._nodes.lost_node(node, record.lost_nodes[node]) is None:
-                del record.lost_nodes[node]  # permanently, whatever node reuses that name
-                record.lost_node_graces.pop(node, None)
-        elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
-            self._dirty.add(key)
+    def _mark_waiting(self) -> None:
+        """Mark the claims that wait for any node, once for all nodes that change until the marks are taken."""
+        if self._marked == self._dirty.generation:
+            return
+        for key, record in self._records.items():
+            if record.vanished:
+                vanished_pods.reconcile_vanished(record, self._nodes)
+                self._dirty.add(key)
+            elif record.stages[Stage.WAITING] or record.stages[Stage.STARTING] or record.forced:
+                self._dirty.add(key)
+        self._marked = self._dirty.generation
+
+    def _lost_changed(self, node: str, key: Key, record: ClaimState) -> None:
+        self._dirty.add(key)
+        vanished_pods.reconcile_vanished(record, self._nodes)
+        if node in record.lost_nodes and self._nodes.lost_node(node, record.lost_nodes[node]) is None:
+            del record.lost_nodes[node]  # permanently, whatever node reuses that name
+            record.lost_node_graces.pop(node, None)
 
 
 def _add(index: dict[str, set[T]], node: str, dependent: T) -> None:

@@ -1,5 +1,5 @@
 // plugin_peer: the least that a DRA driver in Go on the official helper does, as a peer of the kubelet plugin
-// (bench/plugin.py --peer).
+// (bench/plugin.py --peer, and bench/running.py on a real kubelet).
 //
 // NodePrepareResources: the helper reads the claim; the driver checks that no device is prepared for another claim, adds
 // the claim to its checkpoint (temporary file, fsync, rename, fsync of the directory), writes a CDI spec (temporary
@@ -8,7 +8,9 @@
 //
 //	plugin_peer FOLDER
 //
-// FOLDER has access.json ({"url", "token"}) and server.pem, as bench.node's "api" writes them. Prints {"socket": …}.
+// FOLDER has access.json ({"url", "token"}) and server.pem, as bench.node's "api" writes them. For a real kubelet,
+// access.json names its "node", the folders "plugins", "registry" and "cdi", and the number of "devices" to publish.
+// Prints {"socket": …}.
 package main
 
 import (
@@ -29,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
 	cdi "tags.cncf.io/container-device-interface/specs-go"
 )
 
@@ -215,7 +218,10 @@ func (d *driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceH
 
 func main() {
 	root := os.Args[1]
-	var access struct{ URL, Token string }
+	var access struct {
+		URL, Token, Node, Plugins, Registry, CDI string
+		Devices                                  int
+	}
 	raw, err := os.ReadFile(filepath.Join(root, "access.json"))
 	must(err)
 	must(json.Unmarshal(raw, &access))
@@ -225,7 +231,10 @@ func main() {
 	must(err)
 
 	folder := filepath.Join(root, "peer")
-	registry, specs := filepath.Join(folder, "registry"), filepath.Join(folder, "cdi")
+	registry, specs, node := filepath.Join(folder, "registry"), filepath.Join(folder, "cdi"), "n1"
+	if access.Node != "" {
+		folder, registry, specs, node = filepath.Join(access.Plugins, driverName), access.Registry, access.CDI, access.Node
+	}
 	for _, each := range []string{folder, registry, specs} {
 		must(os.MkdirAll(each, 0o755))
 	}
@@ -234,14 +243,30 @@ func main() {
 	plugin := &driver{folder: folder, cdi: specs,
 		prepared: map[types.UID]*preparedClaim{}, holders: map[string]types.UID{}}
 	helper, err := kubeletplugin.Start(ctx, plugin,
-		kubeletplugin.DriverName(driverName), kubeletplugin.NodeName("n1"), kubeletplugin.KubeClient(client),
+		kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(node), kubeletplugin.KubeClient(client),
 		kubeletplugin.RegistrarDirectoryPath(registry), kubeletplugin.PluginDataDirectoryPath(folder))
 	must(err)
+	if access.Devices > 0 {
+		must(helper.PublishResources(ctx, published(node, access.Devices)))
+	}
 	line, err := json.Marshal(map[string]string{"socket": filepath.Join(folder, "dra.sock")})
 	must(err)
 	fmt.Println(string(line))
 	<-ctx.Done()
 	helper.Stop()
+}
+
+// published returns one pool of equal devices, in slices of as many as a slice may have.
+func published(node string, count int) resourceslice.DriverResources {
+	var pool resourceslice.Pool
+	for first := 0; first < count; first += resourceapi.ResourceSliceMaxDevices {
+		var slice resourceslice.Slice
+		for number := first; number < min(count, first+resourceapi.ResourceSliceMaxDevices); number++ {
+			slice.Devices = append(slice.Devices, resourceapi.Device{Name: fmt.Sprintf("cpu-%d", number)})
+		}
+		pool.Slices = append(pool.Slices, slice)
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: pool}}
 }
 
 func must(err error) {

@@ -39,3 +39,25 @@ async def test_any_other_failure_is_not_hidden():
 
     with pytest.raises(ExceptionGroup, match="all"):
         await run_until_stopped(work())
+
+
+async def test_the_collector_spares_the_first_lists_once_they_are_there(monkeypatch):
+    frozen, listed = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr("gc.freeze", frozen.set)
+
+    async def work():
+        await asyncio.sleep(0)
+        assert not frozen.is_set()
+        listed.set()
+        await frozen.wait()
+
+    async def lists():
+        await listed.wait()
+
+    await run_until_stopped(work(), first_lists=lists())
+
+
+async def test_lists_that_never_come_do_not_keep_a_process_from_its_end():
+    await run_until_stopped(asyncio.sleep(0), first_lists=asyncio.Event().wait())
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

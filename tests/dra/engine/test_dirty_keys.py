@@ -49,3 +49,22 @@ def test_keys_can_be_unmarked():
 )
 def test_a_deadline_by_the_time_of_day_becomes_an_instant(wall, instant):
     assert Moment(instant=100.0, wall=1000.0).instant_of(wall) == instant
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        pytest.param(lambda dirty: dirty.add("b"), False, id="another-key-at-once"),
+        pytest.param(lambda dirty: dirty.add("a", due=5.0), False, id="a-marked-key-again"),
+        pytest.param(lambda dirty: dirty.add("b", due=5.0), True, id="another-key-for-later"),
+        pytest.param(lambda dirty: dirty.take(), True, id="taken"),
+        pytest.param(lambda dirty: dirty.discard("a"), True, id="unmarked"),
+        pytest.param(lambda dirty: dirty.clear(), True, id="cleared"),
+    ],
+)
+def test_a_generation_of_marks_ends_when_a_key_may_not_be_due_at_once(change, ends):
+    dirty = DirtyKeys()
+    dirty.add("a")
+    before = dirty.generation
+    change(dirty)
+    assert (dirty.generation != before) is ends

@@ -47,6 +47,24 @@ def test_a_node_that_appears_or_goes_concerns_the_claims_that_are_allocated_ther
     assert set(world.dirty) == {KEY}
 
 
+def test_a_claim_that_waits_is_marked_anew_by_nodes_that_appear_after_its_mark_was_taken(world):
+    observe_all(world, node("n1"), claim(allocation=allocation(nodes=["n1"])), pod("a"))
+    for batch in (("n2", "n3"), ("n4",)):
+        world.dirty.take()
+        for name in batch:
+            world.observe_node(node(name), now=NOON)
+        assert set(world.dirty) == {KEY}
+
+
+def test_a_claim_that_waits_is_not_lost_between_two_nodes_of_a_batch(world):
+    observe_all(world, node("n1"), claim(allocation=allocation(nodes=["n1"])), pod("a"))
+    world.dirty.take()
+    world.observe_node(node("n2"), now=NOON)
+    world.dirty.discard(KEY)
+    world.observe_node(node("n3"), now=NOON)
+    assert set(world.dirty) == {KEY}
+
+
 def test_a_claim_is_forgotten_with_its_allocation(world):
     observe_all(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
     observe_all(world, claim(version=2, allocation=allocation(nodes=["n2"])))
