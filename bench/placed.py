@@ -15,18 +15,16 @@ import argparse
 import asyncio
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench import readme
 from bench.extender import LEASE, program
+from bench.placed_rows import SHARED, Turn, requests, table
 from tests.cluster import kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.fake_nodes import FAKE
@@ -52,9 +50,6 @@ SETTLING: Final = 4.0
 
 LONGEST: Final = 180.0
 
-RARE: Final = 0.1
-"""Requests per Reservation below which a kind of request is not listed."""
-
 AUDIT_POLICY: Final = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -67,30 +62,12 @@ AUDIT_POLICY: Final = {
 }
 """Every request but watches and Leases."""
 
-SHARED: Final = ("apiserver", "etcd", "controller_manager", "kwok")
-"""Components of the cluster that both sides use, whose time is reported besides."""
-
 
 class Side(NamedTuple):
     """A way to place Reservations: its processes, in the order in which they start."""
 
     name: str
     processes: Sequence[Process]
-
-
-class Turn(NamedTuple):
-    """What one side took for the Reservations of a round."""
-
-    rate: float
-    """Reservations a second, from the first creation until each is Available."""
-    costs: dict[str, float]
-    """ms of a core per Reservation, by process."""
-    requests: dict[str, float]
-    """Requests per Reservation, by who sent what."""
-
-    def own_cost(self) -> float:
-        """Return what the side's own processes took."""
-        return sum(cost for name, cost in self.costs.items() if name not in SHARED)
 
 
 class Bench:
@@ -213,24 +190,6 @@ async def placed(api: Api, many: Sequence[Json]) -> float:
     return seconds
 
 
-def requests(audit: Path, offset: int) -> Counter[str]:
-    """Return how often each user has sent each request, from an offset of the log on."""
-    counts: Counter[str] = Counter()
-    with audit.open("rb") as log:
-        log.seek(offset)
-        for line in log:
-            event = json.loads(line)
-            user = event["user"]["username"].rpartition(":")[2]
-            if user in {"admin", "kwok", "apiserver"} or "objectRef" not in event:
-                continue
-            ref = event["objectRef"]
-            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
-            status = event.get("responseStatus", {}).get("code", 200)
-            failed = f" ({status})" if status >= HTTPStatus.BAD_REQUEST else ""
-            counts[f"{user}: {event['verb']} {resource}{failed}"] += 1
-    return counts
-
-
 async def measure(
     bench: Bench, *, admin: Path, reservations: int, limits: Sequence[int], runs: int
 ) -> dict[tuple[int, str], list[Turn]]:
@@ -287,35 +246,6 @@ def main() -> int:
     if asked.write:
         readme.write(text, mark="placed")
     return 0
-
-
-def table(turns: dict[tuple[int, str], list[Turn]]) -> list[str]:
-    """Return the rows of the tables: rates and costs by limit, then the requests of each side."""
-    head = "own processes, ms of a core per Reservation"
-    lines = [
-        f"| requests/s | side | Reservations/s | in each round | {head} | of these | API server, etcd |",
-        "|---:|---|---:|---|---:|---|---:|",
-    ]
-    for (limit, side), seen in turns.items():
-        median = {name: statistics.median(turn.costs[name] for turn in seen) for name in seen[0].costs}
-        own = ", ".join(f"{name} {cost:.1f}" for name, cost in median.items() if name not in SHARED)
-        cells = (
-            f"{limit}",
-            side,
-            f"{statistics.median(turn.rate for turn in seen):.1f}",
-            ", ".join(f"{turn.rate:.1f}" for turn in seen),
-            f"{statistics.median(turn.own_cost() for turn in seen):.1f}",
-            own,
-            f"{median['apiserver']:.1f}, {median['etcd']:.1f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| side | requests per Reservation, at least one for every tenth |", "|---|---|"]
-    for side in dict.fromkeys(side for _, side in turns):
-        seen = [turn for (_, name), some in turns.items() if name == side for turn in some]
-        names = dict.fromkeys(name for turn in seen for name in turn.requests)
-        counts = {name: statistics.median(turn.requests.get(name, 0.0) for turn in seen) for name in names}
-        lines.append(f"| {side} | {', '.join(f'{c:.2f} {name}' for name, c in counts.items() if c >= RARE)} |")
-    return lines
 
 
 if __name__ == "__main__":
