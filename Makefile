@@ -299,6 +299,10 @@ bench-node-usage: $(STAMP) ## what sampling the use of a node and 110 pods costs
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)
 
+.PHONY: bench-reservations-placed
+bench-reservations-placed: $(STAMP) ## Reservations placed per second, and what each costs (needs Go; DRA_KOORDINATOR=FOLDER: beside koord-scheduler)
+	$(BIN)/python -m bench.placed $(ARGS)
+
 .PHONY: bench-translation
 bench-translation: $(STAMP) ## pods in Koordinator's form on a real Kubernetes: pods per second, and the policies' cost (needs Go; half an hour)
 	$(BIN)/python -m bench.translation $(ARGS)

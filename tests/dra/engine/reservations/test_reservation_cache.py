@@ -356,9 +356,9 @@ def test_a_reservation_that_is_placed_shows_that_its_scheduler_runs(scheduler, s
     ]
     waiting = {**content(), "metadata": {**content()["metadata"], "name": "waiting", "uid": "uid-waiting"}}
     before = {**placed, "status": {}, "metadata": {**placed["metadata"], "resourceVersion": "1"}}
-    for each, name in ((placed, "busy"), (before, "busy"), (waiting, scheduler)):
-        each["spec"] = {**each["spec"], "template": {"spec": {"schedulerName": name}}}
+    for made, name in ((placed, "busy"), (before, "busy"), (waiting, scheduler)):
+        made["spec"] = {**made["spec"], "template": {"spec": {"schedulerName": name}}}
     cache = ReservationCache(REPLACED)
-    for each in (waiting, before, placed):
-        cache.observe(observed(each), now=0.0)
+    for made in (waiting, before, placed):
+        cache.observe(observed(made), now=0.0)
     assert cache.view(Uid("uid-waiting"), nodes=NODES).scheduler_seen_at == seen
