@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench import readme
-from bench.extender import LEASE, program
+from bench.binder import program
+from bench.extender import LEASE
 from bench.placed_rows import SHARED, Turn, requests, table
 from tests.cluster import kubeconfig
 from tests.cluster.cluster import Cluster
