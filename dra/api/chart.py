@@ -191,6 +191,8 @@ class SchedulerExtender(ChartSection):
     """Maximum seconds for a bind; less than httpTimeout in the scheduler's file."""
     bind_only: bool = False
     """Print the scheduler's file for a cluster without Reservations, in which the extender only binds pods."""
+    bind_placeholders: bool | None = None
+    """Whether placeholders are bound before they are deleted; null: only on Kubernetes before 1.36."""
     load_aware: LoadAwareScheduling = LoadAwareScheduling()
     node_name: str = ""
     """Node to run on, if there is no scheduler without the extender that could place the pods."""

@@ -97,6 +97,7 @@ FILLED: Final[Mapping[str, Any]] = {
     "reservations.extender.tlsSecret": "other-tls",
     "reservations.extender.clientNames": ["scheduler-1", "scheduler-2"],
     "reservations.extender.bindSeconds": 2.5,
+    "reservations.extender.bindPlaceholders": True,
     "reservations.extender.loadAware.usageThresholds.cpu": 50,
     "reservations.extender.loadAware.usageThresholds.memory": 80.5,
     "reservations.extender.nodeName": "control-plane-1",

@@ -16,6 +16,7 @@ import yaml
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
 from dra.cli.main import main
 from release import chart_schema
@@ -349,6 +350,18 @@ def test_a_definition_is_there_when_its_kind_is_asked_for(name, section):
         found = [obj for obj in objects if obj["metadata"]["name"] == name]
         assert bool(found) is values[section]["enabled"]
         assert all(obj["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for obj in found)
+
+
+def test_the_configuration_of_the_extender_is_one_and_binds_placeholders_as_the_values_say():
+    bound = set()
+    for values, objects in renderings():
+        objects_by_name = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+        extender = objects_by_name.get(("ConfigMap", "dra-reserve-extender"))
+        if extender is not None:
+            configuration = ExtenderConfiguration.model_validate(yaml.safe_load(extender["data"]["config.yaml"]))
+            assert configuration.bind_placeholders is values["reservations"]["extender"].get("bindPlaceholders")
+            bound.add(configuration.bind_placeholders)
+    assert bound == {None, True}
 
 
 def test_the_configuration_of_the_descheduler_is_one():

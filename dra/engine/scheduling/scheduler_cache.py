@@ -306,8 +306,8 @@ class SchedulerCache(Cache[Uid]):
         if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
             self._reservation_by_placeholder[uid] = reservation
-            self._account_placeholder(reservation)
             self._update_nomination(pod, enters_reservations=False)
+            self._account_placeholder(reservation)
         elif pod.terminal:
             self.forget_pod(pod)
         elif pod.spec.node_name:
@@ -409,7 +409,7 @@ class SchedulerCache(Cache[Uid]):
         return msgspec.structs.replace(pod, amounts=known)
 
     def _account_placeholder(self, reservation: Uid) -> None:
-        """Charge a bound placeholder only while its reservation does not hold the node itself.
+        """Charge a placeholder that is bound or nominated only while its reservation does not hold the node itself.
 
         A reservation may have several placeholders if it was created when placeholders stayed.
         """
@@ -420,6 +420,8 @@ class SchedulerCache(Cache[Uid]):
                 self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
             else:
                 self.accounting.forget_pod(uid)
+            if holds:
+                self.nominations.release(uid)
         self._update_vacating(reservation, holds=holds)
 
     def _update_vacating(self, reservation: Uid, *, holds: bool) -> None:

@@ -19,6 +19,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.preemption import Fits
 from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.model.extender_protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
@@ -66,11 +67,7 @@ def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str])
         return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, str(error)))
     assignment = cache.accounting.assignment(pod_info.uid)
     if assignment is not None:
-        elsewhere = Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=assignment.node).text
-        return ExtenderFilterResult(
-            node_names=[name for name in names if name == assignment.node],
-            failed_and_unresolvable_nodes={name: elsewhere for name in names if name != assignment.node},
-        )
+        return _only_node(assignment.node, names)
     merged = ExtenderFilterResult(node_names=[])
     for counted, there in cache.group_by_published_resources(pod_info, names):
         result = _filter_result(cache.accounting.filter_nodes(counted), there)
@@ -164,7 +161,7 @@ def reconsider_victims(
     known = None
     if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
         known = cache.reservation(reservation)
-        if known is None or not known.may_preempt or known.info.allows_pre_allocation:
+        if known is None or not known.may_preempt or known.info.allows_pre_allocation or _placed(cache, known):
             return {}
     try:
         pod_info = cache.pod_info(pod)
@@ -219,6 +216,14 @@ def _must_wait_for_placeholder(cache: SchedulerCache, pod: SchedulerPod, names: 
     return False
 
 
+def _only_node(node: str, names: Sequence[str]) -> ExtenderFilterResult:
+    elsewhere = Rejection(reason=RejectionReason.PLACED_ELSEWHERE, subject=node).text
+    return ExtenderFilterResult(
+        node_names=[name for name in names if name == node],
+        failed_and_unresolvable_nodes={name: elsewhere for name in names if name != node},
+    )
+
+
 def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:
     """Return the function that reports whether a pod, or a reservation, fits on a node."""
     if reservation is None:
@@ -234,14 +239,19 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
             node_names=[],
             failed_and_unresolvable_nodes=dict.fromkeys(names, "the placeholder's Reservation was deleted"),
         )
-    if (info := cache.assumed.get(uid)) is not None:
-        return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
+    if (info := _placed(cache, known)) is not None:
+        return _only_node(info.node, names)
     charge = Charge.RUNNING_PODS if known.info.allows_pre_allocation else Charge.PLACEHOLDER
     if text := cache.quota_refusal(known, wanted=known.info.allocatable, charge=charge):
         return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, text))
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
     filtered = cache.accounting.filter_nodes_for_reservation(known.info)
     return _filter_result(filtered, names, preemptible=known.may_preempt and not known.info.allows_pre_allocation)
+
+
+def _placed(cache: SchedulerCache, known: CachedReservation) -> ReservationInfo | None:
+    """Return a reservation that holds a node or is being placed there; its placeholder needs no room beside it."""
+    return cache.assumed.get(known.info.uid) or (known.info if known.info.available else None)
 
 
 def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:

@@ -45,6 +45,24 @@ async def test_a_scheduler_that_tries_the_placeholder_again_is_told_the_same():
         assert not bound["Error"]
 
 
+async def test_a_scheduler_that_tries_the_placeholder_again_finds_the_node_that_the_reservation_holds():
+    """Else it would evict pods of lower priority, from a node that the Reservation does not need."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "10"}}}
+    template = {"spec": {"containers": [container], "preemptionPolicy": "PreemptLowerPriority"}}
+    async with Site(nodes={"n1": "16", "n2": "16"}, binds_placeholders=False) as site:
+        await site.reserve("r", "10", template=template)
+        await site.settle()
+        await site.stop_controller()
+        (node,) = (await site.turn()).values()
+        await site.settle()
+        (placeholder,) = await site.pods()
+        answer = await site.call("filter", {"Pod": placeholder, "NodeNames": ["n1", "n2"]})
+        assert answer["NodeNames"] == [node]
+        assert answer["FailedNodes"] == {}
+        assert await site.preempt(placeholder, node, [placeholder]) is None
+        assert (await site.schedule(placeholder))[0] == node
+
+
 async def test_an_owner_waits_until_the_unbound_placeholder_is_gone():
     """kube-scheduler counts the placeholder beside its Reservation, as it does a bound one."""
     async with Site(nodes={"n1": "16", "n2": "16"}, binds_placeholders=False) as site:

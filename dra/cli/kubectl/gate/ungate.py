@@ -18,7 +18,7 @@ from dra.cli.kubectl.printers import print_to_stderr
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.reasons import list_names
 from dra.kube.client import Selection
-from dra.kube.errors import Conflict, Forbidden, NotFound
+from dra.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerError
 from dra.kube.resources import NAMESPACES, PODS
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod
@@ -31,6 +31,9 @@ PASSES_MAX: Final = 5
 
 CONCURRENT_MAX: Final = 16
 """Maximum number of patches under way at once."""
+
+_REFUSALS: Final = (Forbidden, Invalid, ServerError)
+"""Errors of one object: missing rights, an admission webhook that refuses, or one that is called in vain."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +51,9 @@ class UngatedNamespace:
     left: int = 0
     """Pods that still had the gate when they were listed last."""
 
+    pod_errors: dict[Uid, str] = field(default_factory=dict)
+    """Errors of pods whose gate the API server did not remove at the last attempt."""
+
 
 async def ungate_namespace(connection: Connection, name: str, *, keep_label: bool, dry_run: bool) -> UngatedNamespace:
     """Remove the label of one namespace, and the gate from its pods; raise ApiError."""
@@ -62,6 +68,8 @@ async def ungate_namespace(connection: Connection, name: str, *, keep_label: boo
         if dry_run or not (gated or (done.label_removed and number == 0)):
             return done
         await _remove_gates(connection, done, gated)
+        if number > 0 and gated.keys() <= done.pod_errors.keys():
+            return done
         await asyncio.sleep(LABEL_SETTLES if done.label_removed and number == 0 else 0)
     return done
 
@@ -75,7 +83,7 @@ async def _remove_label(connection: Connection, done: UngatedNamespace, *, dry_r
         await connection.client.merge_patch(
             NAMESPACES, key, {"metadata": {"labels": {GATE_LABEL: None}}}, model=PartialObjectMetadata, dry_run=dry_run
         )
-    except Forbidden as error:
+    except _REFUSALS as error:
         done.refused = str(error)
         return
     done.label_removed = True
@@ -93,6 +101,7 @@ async def _gated_pods(connection: Connection, namespace: str) -> dict[Uid, Pod]:
 
 async def _remove_gates(connection: Connection, done: UngatedNamespace, gated: dict[Uid, Pod]) -> None:
     slots = asyncio.Semaphore(CONCURRENT_MAX)
+    done.pod_errors.clear()
     patch = {"spec": {"schedulingGates": [{"name": SCHEDULING_GATE, "$patch": "delete"}]}}
 
     async def remove(pod: Pod) -> None:
@@ -103,6 +112,9 @@ async def _remove_gates(connection: Connection, done: UngatedNamespace, gated: d
                 )
             except (NotFound, Conflict):
                 return  # the pod is gone, or another one has its name
+            except _REFUSALS as error:  # the other pods shall start
+                done.pod_errors[pod.metadata.uid] = str(error)
+                return
             done.pods[pod.metadata.uid] = pod.metadata.key
 
     await asyncio.gather(*map(remove, gated.values()))
@@ -119,7 +131,10 @@ def run_ungate(*, cluster_flags: ClusterFlags, namespaces: Sequence[str], keep_l
             if done.refused:
                 print_to_stderr(f"error: {done.refused}; new pods of namespace {name} may get the gate again")
             if done.left and not dry_run:
-                print_to_stderr(f"error: namespace {name}: {done.left} pods have the gate again; run the command again")
+                why = next(iter(done.pod_errors.values()), "gated again")
+                print_to_stderr(
+                    f"error: namespace {name}: {done.left} pods have the gate ({why}); run the command again"
+                )
             is_complete = is_complete and not done.refused and (dry_run or not done.left)
         return is_complete
 

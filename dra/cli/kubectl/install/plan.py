@@ -32,6 +32,10 @@ HELM_RELEASE: Final = "meta.helm.sh/release-name"
 
 ADMISSION_GROUP: Final = "admissionregistration.k8s.io"
 
+LABEL_MANAGER: Final = "kubectl-dra-label"
+"""Field manager of single labels. With that of whole objects, which ``kubectl apply --server-side`` has as well, a
+label would remove all fields that were applied before, such as the Pod Security level of a namespace."""
+
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 )
@@ -58,6 +62,7 @@ class PlannedWrite:
     """The resource that serves the kind; None if no resource does."""
 
     detail: str = ""
+    manager: str = FIELD_MANAGER
 
     @property
     def name(self) -> str:
@@ -109,7 +114,7 @@ class Planner:
         """Return the planned write of a label of a namespace, which must exist; raise ApiError."""
         metadata = {"name": namespace, "labels": {label: value}}
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-        planned = await self._planned(manifest)
+        planned = await self._planned(manifest, manager=LABEL_MANAGER)
         if planned.action is PlannedAction.CREATE:
             return replace(planned, action=PlannedAction.REFUSED, detail="no such namespace: create it first")
         return planned
@@ -118,7 +123,7 @@ class Planner:
         """Create and change the objects in order, and report each; raise ApiError at the first failure."""
         for write in planned:
             if write.action in {PlannedAction.CREATE, PlannedAction.CHANGE} and write.resource is not None:
-                await self._apply(write.resource, write.manifest, dry_run=False)
+                await self._apply(write.resource, write.manifest, manager=write.manager, dry_run=False)
                 report(write)
 
     async def _resource(self, manifest: Json) -> Resource | None:
@@ -127,7 +132,7 @@ class Planner:
         except MalformedManifestError:
             return None
 
-    async def _planned(self, manifest: Json) -> PlannedWrite:
+    async def _planned(self, manifest: Json, *, manager: str = FIELD_MANAGER) -> PlannedWrite:
         resource = await self._resource(manifest)
         if resource is None:
             return self._not_served(manifest)
@@ -139,13 +144,13 @@ class Planner:
             return PlannedWrite(manifest=manifest, resource=resource, action=PlannedAction.REFUSED, detail=detail)
         if live is None and meta.get("namespace") in self._absent_namespaces:
             return PlannedWrite(manifest=manifest, resource=resource, action=PlannedAction.CREATE)
-        return await self._tried(resource, manifest, live)
+        return await self._tried(resource, manifest, live, manager=manager)
 
-    async def _tried(self, resource: Resource, manifest: Json, live: Json | None) -> PlannedWrite:
+    async def _tried(self, resource: Resource, manifest: Json, live: Json | None, *, manager: str) -> PlannedWrite:
         """Return the planned write by a dry run."""
-        planned = partial(PlannedWrite, manifest=manifest, resource=resource)
+        planned = partial(PlannedWrite, manifest=manifest, resource=resource, manager=manager)
         try:
-            applied = await self._apply(resource, manifest, dry_run=True)
+            applied = await self._apply(resource, manifest, manager=manager, dry_run=True)
         except ApiError as error:
             advice = "; --force-conflicts takes over the fields" if isinstance(error, Conflict) else ""
             return planned(action=PlannedAction.REFUSED, detail=f"{error}{advice}")
@@ -170,14 +175,14 @@ class Planner:
         except NotFound:
             return None
 
-    async def _apply(self, resource: Resource, manifest: Json, *, dry_run: bool) -> Json:
+    async def _apply(self, resource: Resource, manifest: Json, *, manager: str, dry_run: bool) -> Json:
         meta = manifest["metadata"]
         applied = await self._connection.client.apply(
             resource,
             (meta.get("namespace", ""), meta["name"]),
             manifest,
             model=UnstructuredObject,
-            manager=FIELD_MANAGER,
+            manager=manager,
             force=self._force,
             dry_run=dry_run,
         )

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.engine.scheduling import verbs
+from dra.engine.scheduling import bindings, verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod
@@ -63,6 +63,29 @@ def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
     cache.forget_pod(VICTIM)
     assert cache.accounting.filter_nodes(cache.pod_info(pod("thief", node=""))).feasible == ()
     assert cache.accounting.filter_nodes(cache.pod_info(pod("urgent", node=""))).feasible == ("n1",)
+
+
+@pytest.mark.parametrize("touched", [True, False], ids=["placeholder", "reservation"])
+def test_nothing_is_kept_for_the_placeholder_beside_its_reservation_on_the_node(touched):
+    nominated = msgspec.structs.replace(
+        placeholder(), status=msgspec.structs.replace(placeholder().status, nominated_node_name="n1")
+    )
+    cache = seen(waiting("PreemptLowerPriority"))
+    assert verbs.process_preemption(cache, placeholder(), asked()) == asked()
+    cache.observe_pod(nominated)
+    cache.forget_pod(VICTIM)
+    if touched:  # by the bind that places the reservation, and the pod is changed after it
+        bindings.reservation_to_place(cache, nominated, "n1")
+    placed = reservation()
+    placed.content["status"]["allocatable"] = {"cpu": "2"}
+    cache.observe_reservation(
+        msgspec.structs.replace(placed, metadata=msgspec.structs.replace(placed.metadata, resource_version="6"))
+    )
+    if touched:
+        cache.observe_pod(nominated)
+    assert cache.accounting.filter_nodes(cache.pod_info(owner(app="other", cpu="7"))).feasible == ()
+    other = cache.pod_info(owner(app="other", cpu="6"))
+    assert cache.accounting.filter_nodes(other).feasible == ("n1",)
 
 
 def test_a_pod_that_has_its_place_goes_nowhere_else():

@@ -19,19 +19,24 @@ NAMESPACE = "/api/v1/namespaces/ml"
 PODS = f"{NAMESPACE}/pods"
 FORBIDDEN = encode({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "namespaces is forbidden"})
 
+WEBHOOK = encode({"kind": "Status", "code": 500, "reason": "InternalError", "message": "failed calling webhook"})
+
 
 class Transport(LocalTransport):
-    """A way to the server that records the writes; it may refuse to change namespaces, and act after the first list."""
+    """A way to the server that records the writes; it may refuse some, and act after the first list."""
 
     def __init__(self, server):
         super().__init__(server)
         self.writes = []
         self.forbids_namespaces = False
+        self.fails = {}
         self.after_first_list = None
 
     async def send(self, request):
         if request.method == "PATCH":
             self.writes.append(request.path)
+            if request.path in self.fails:
+                return Response(status=self.fails[request.path], body=WEBHOOK, headers={})
             if self.forbids_namespaces and request.path == NAMESPACE:
                 return Response(status=403, body=FORBIDDEN, headers={})
         answer = await super().send(request)
@@ -149,3 +154,22 @@ async def test_pods_that_are_gated_again_and_again_end_the_command(server, trans
     done = await run(keep_label=True)
     assert done.left == 1
     assert len(done.pods) == ungate.PASSES_MAX
+
+
+async def test_a_webhook_that_fails_for_namespaces_keeps_no_pod_waiting(server, transport, run):
+    await add_pod(server, "ours", OURS)
+    transport.fails = {NAMESPACE: 500}
+    done = await run()
+    assert "failed calling webhook" in done.refused
+    assert await gates(server) == {"ours": []}
+
+
+@pytest.mark.parametrize("status", [403, 422, 500])
+async def test_a_pod_that_cannot_be_changed_keeps_no_other_pod_waiting(server, transport, run, status):
+    for name in ("a", "b", "c"):
+        await add_pod(server, name, OURS)
+    transport.fails = {f"{PODS}/a": status}
+    done = await run()
+    assert await gates(server) == {"a": [OURS], "b": [], "c": []}
+    assert (done.left, len(done.pods)) == (1, 2)
+    assert ["failed calling webhook" in error for error in done.pod_errors.values()] == [True]

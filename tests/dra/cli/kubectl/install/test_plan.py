@@ -6,8 +6,8 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.install.plan import PlannedAction, Planner, changed_fields
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
-from dra.kube.resources import Resource
-from dra.model.meta import UnstructuredObject
+from dra.kube.resources import NAMESPACES, Resource
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -117,3 +117,17 @@ async def test_a_kind_that_is_not_served_is_refused_and_policies_are_skipped_on_
 )
 def test_fields_that_differ_are_found(before, after, fields):
     assert list(changed_fields(before, after)) == fields
+
+
+async def test_a_label_takes_nothing_from_whoever_applies_the_namespace(connection):
+    """``kubectl apply --server-side`` has the same field manager as the other objects of an installation."""
+    theirs = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {**NAMESPACE, "metadata": {"name": "ours", "labels": theirs}}
+    await install(connection, namespace)
+    plan = planner(connection)
+    write = await plan.plan_label("ours", "reserve.dra/gate", "enabled")
+    await plan.write([write], lambda _: None)
+    live = await connection.client.get(NAMESPACES, ("", "ours"), PartialObjectMetadata)
+    assert theirs.items() <= live.metadata.labels.items()
+    assert live.metadata.labels["reserve.dra/gate"] == "enabled"
+    assert await actions(connection, namespace) == [PlannedAction.KEEP]
