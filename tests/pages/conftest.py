@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.pages.following import followed
+from tests.pages.following import ENVIRONMENT, followed
 from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
 from tests.pages.serving import programs
@@ -105,7 +105,7 @@ def follow(request, plane, tmp_path_factory):
             for left in folder.glob(".dra*/plane.json"):
                 subprocess.run(
                     [shutil.which("dra-reserve", path=plane["PATH"]), "local", "down", f"--folder={left.parent}"],
-                    env=os.environ | plane,
+                    env=ENVIRONMENT | plane,
                     capture_output=True,
                     check=False,
                     timeout=60,

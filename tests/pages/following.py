@@ -17,6 +17,9 @@ from pathlib import Path
 from tests.pages.reading import Block
 from tests.pages.register import NOBODY_ANSWERS, Page
 
+ENVIRONMENT = dict(os.environ)
+"""Pages are followed in threads, while pytest writes the name of each test into `os.environ`."""
+
 WITHIN = 20.0
 """Seconds for what a page shows to become true."""
 
@@ -83,7 +86,7 @@ def _run(commands: str, environment: dict[str, str], folder: Path) -> tuple[int,
     done = subprocess.run(
         ["bash", "-c", f"set -euo pipefail\n. ./.variables\n{keep}{commands}"],  # noqa: S607
         cwd=folder,
-        env=os.environ | environment,
+        env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
