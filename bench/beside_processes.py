@@ -67,6 +67,7 @@ class ClaimDelays:
     def begin(self) -> None:
         """Begin a phase."""
         self.seconds = []
+        self.due.clear()
 
     def written(self, body: bytes) -> None:
         """Note the write of a claim."""
