@@ -6,6 +6,7 @@ such as ``..`` or ``x/status`` would direct a request, with the rights of this p
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from dra.model.meta import Key
@@ -72,6 +73,7 @@ class Resource:
         return "/".join(parts)
 
 
+@lru_cache(maxsize=1024)
 def group_path(group: str, version: str | None = None) -> str:
     """Return the path of an API group ("" is the core group), or of one version of the group."""
     root = f"/apis/{_subdomain(group, 'group')}" if group else "/api"
