@@ -42,8 +42,7 @@ class ListOptions:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a write: meta/v1 CreateOptions, UpdateOptions and PatchOptions."""
 
     dry_run: bool = False

@@ -1,15 +1,15 @@
 """Resolves request paths such as ``/apis/batch/v1/namespaces/ml/jobs/train/status`` to kinds and names."""
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.kind import Kind
 from localplane.kinds.subresource import Subresource
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """The target of a path: a collection, or an object if `name` is set."""
 
     kind: Kind

@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 EVENT_CAPACITY: Final = 20_000
 """Number of events kept per collection, about as many as kube-apiserver's watch cache keeps of a busy resource."""
@@ -33,7 +35,7 @@ class ObjectKey(NamedTuple):
     name: str
 
 
-class StoredObject(NamedTuple):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One version of one object; `raw` is its JSON with ``metadata.resourceVersion`` = `revision`."""
 
     key: ObjectKey
@@ -41,7 +43,7 @@ class StoredObject(NamedTuple):
     raw: bytes
 
 
-class WatchCacheEvent(NamedTuple):
+class WatchCacheEvent(msgspec.Struct, frozen=True, gc=False):
     """One write; `now` is the new version, for a deletion the last version with the revision of the deletion."""
 
     type: WatchEventType
@@ -223,7 +225,7 @@ class Store:
         return objects
 
 
-_key_of: Final = itemgetter(0)
+_key_of: Final = attrgetter("key")
 
 
 def _wake_waiters(event: asyncio.Event) -> asyncio.Event:

@@ -189,8 +189,9 @@ def insufficient_resources(info: NodeInfo, demand: PodRequests, *, without: Abst
     if demand.host_ports and info.uses_one_of(demand.host_ports, without=without):
         return [HOST_PORTS_TAKEN]
     requested = info.requested
-    for uid in info.pods.keys() & without:
-        requested = quantities.subtract(requested, info.pods[uid])
+    if without:
+        for uid in info.pods.keys() & without:
+            requested = quantities.subtract(requested, info.pods[uid])
     return [
         "Too many pods" if short.resource == PODS else f"Insufficient {short.resource}"
         for short in node_resources.shortages(demand.amounts, capacity=info.capacity, requested=requested)

@@ -157,7 +157,7 @@ class _Search:
         if reason is not None:
             self.reasons[reason] += 1
             return
-        insufficient = insufficient_resources(node_info, claims.on_node(node_info, demand).requests)
+        insufficient = insufficient_resources(node_info, claims.requests_to(node_info, demand))
         if insufficient:
             self.reasons.update(insufficient)
             self.events |= ClusterEvent.ASSIGNED_POD_DELETED
