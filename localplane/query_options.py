@@ -53,6 +53,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the write is a server-side apply."""
 
 
+NO_WRITE_OPTIONS: Final = WriteOptions()
+"""Options of a write whose request names none."""
+
+
 def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
     """Return the options of a list or a watch; raises `StatusError`."""
     watch = parse_boolean(query, "watch") or False
@@ -164,6 +168,8 @@ def write_options(query: QueryParameters, *, verb: str, apply: bool | None = Non
 
     For a patch, `apply` says whether the patch is a server-side apply.
     """
+    if not query and not apply:  # most writes
+        return NO_WRITE_OPTIONS
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     causes = _validate_dry_run(query)
     if len(manager) > _FIELD_MANAGER_MAX_LENGTH:

@@ -32,7 +32,8 @@ def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
 
 def resolve_path(path: str, catalog: Catalog) -> Route | None:
     """Return the target of a path, None if the server has no such resource."""
-    match [unquote(part) for part in path.strip("/").split("/")]:
+    parts = path.strip("/").split("/")
+    match [unquote(part) for part in parts] if "%" in path else parts:
         case ["api", version, *rest]:
             group = ""
         case ["apis", group, version, *rest]:

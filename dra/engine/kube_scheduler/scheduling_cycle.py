@@ -245,8 +245,11 @@ def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
 def _prioritize(
     feasible: list[NodeInfo], entry: QueuedPodInfo, chance: Chance, scores: Mapping[str, int] = MappingProxyType({})
 ) -> list[_NodeScore]:
+    demand, random = entry.demand, chance.random
+    if not scores:
+        return [(least_allocated_score(node_info, demand), random(), node_info) for node_info in feasible]
     return [
-        (scores.get(node_info.name, 0) + least_allocated_score(node_info, entry.demand), chance.random(), node_info)
+        (scores.get(node_info.name, 0) + least_allocated_score(node_info, demand), random(), node_info)
         for node_info in feasible
     ]
 
