@@ -80,6 +80,7 @@ def group_path(group: str, version: str | None = None) -> str:
     return f"{root}/{_label(version, 'version')}" if version is not None else root
 
 
+@lru_cache(maxsize=1024)
 def _label(text: str, role: str) -> str:
     """Return `text` if it is a DNS-1123 label; else raise `InvalidNameError`."""
     if len(text) > _LABEL_MAX or not _LABEL_PATTERN.fullmatch(text):
