@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 EVENT_CAPACITY: Final = 20_000
 """Number of events kept per collection, about as many as kube-apiserver's watch cache keeps of a busy resource."""
@@ -33,7 +35,7 @@ class ObjectKey(NamedTuple):
     name: str
 
 
-class StoredObject(NamedTuple):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One version of one object; `raw` is its JSON with ``metadata.resourceVersion`` = `revision`."""
 
     key: ObjectKey
@@ -41,7 +43,7 @@ class StoredObject(NamedTuple):
     raw: bytes
 
 
-class WatchCacheEvent(NamedTuple):
+class WatchCacheEvent(msgspec.Struct, frozen=True, gc=False):
     """One write; `now` is the new version, for a deletion the last version with the revision of the deletion."""
 
     type: WatchEventType
@@ -58,6 +60,30 @@ class CompactedError(Exception):
         self.oldest = oldest
 
 
+class _Signal:
+    """Wakes all tasks that wait for the next write; most writes have nobody to wake, and cost nothing then."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: dict[asyncio.Future[None], None] = {}
+
+    def wake(self) -> None:
+        if self._waiters:
+            waiters, self._waiters = self._waiters, {}
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def wait(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)
+
+
 @dataclass(slots=True)
 class _Collection:
     """The objects of one kind, and their recent events."""
@@ -70,7 +96,7 @@ class _Collection:
     """Revision of the last event that was removed from the history."""
     created_at_revision: int = 0
     """Revision at which the collection was first used: no watch can have begun earlier."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: _Signal = field(default_factory=_Signal)
 
 
 class Store:
@@ -80,7 +106,7 @@ class Store:
         self.revision = 1
         self._event_capacity = event_capacity
         self._compacted_revision = 0
-        self._revision_changed = asyncio.Event()
+        self._revision_changed = _Signal()
         self._collections: dict[str, _Collection] = {}
         self._subscribers: list[Callable[[str], None]] = []
 
@@ -173,8 +199,8 @@ class Store:
         for stored in objects:
             self._collection(stored.key.collection).objects[stored.key] = stored
         for collection in self._collections.values():
-            collection.changed = _wake_waiters(collection.changed)
-        self._revision_changed = _wake_waiters(self._revision_changed)
+            collection.changed.wake()
+        self._revision_changed.wake()
         for name in tuple(self._collections):
             self._notify(name)
 
@@ -204,8 +230,8 @@ class Store:
             collection.compacted = collection.revisions[excess - 1]
             del collection.history[:excess]
             del collection.revisions[:excess]
-        collection.changed = _wake_waiters(collection.changed)
-        self._revision_changed = _wake_waiters(self._revision_changed)
+        collection.changed.wake()
+        self._revision_changed.wake()
 
     @staticmethod
     def _objects_at(collection: _Collection, revision: int) -> dict[ObjectKey, StoredObject]:
@@ -223,10 +249,4 @@ class Store:
         return objects
 
 
-_key_of: Final = itemgetter(0)
-
-
-def _wake_waiters(event: asyncio.Event) -> asyncio.Event:
-    """Wake all waiters of an event; return a new event for the next waiters."""
-    event.set()
-    return asyncio.Event()
+_key_of: Final = attrgetter("key")

@@ -6,7 +6,7 @@ are JSON merge patches, so that fields unknown to these structs survive; a PUT o
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -89,8 +89,7 @@ class ServerVersion(Struct, frozen=True):
     git_version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
+class _Write(msgspec.Struct, frozen=True, kw_only=True):
     """The method, path and body of a write; the API server answers with the resulting object."""
 
     method: str
@@ -98,7 +97,7 @@ class _Write:
     body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     subject: str
     label: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
     content_type: str = JSON
 
 
@@ -221,7 +220,10 @@ class Client:
         """Read the page of one object that is longer than a page may be: only its identity, as an unreadable object."""
         codec = codec_of(resource, PartialObjectMetadata)
         response = await self._sender.send(
-            replace(request, accept=codec.accept_list), subject=resource.label, label=resource.label, priority=priority
+            msgspec.structs.replace(request, accept=codec.accept_list),
+            subject=resource.label,
+            label=resource.label,
+            priority=priority,
         )
         return _decoded(partial(identify_page, first=first, size=PAGE_BYTES_MAX), response.body, resource.label)
 
