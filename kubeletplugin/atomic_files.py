@@ -19,12 +19,8 @@ from stat import S_IMODE
 from typing import Final, NamedTuple
 
 
-def temporary_path(path: Path) -> Path:
+def temporary_path(path: str) -> str:
     """Return the path of the temporary file that replaces a file."""
-    return Path(_temporary(os.fspath(path)))
-
-
-def _temporary(path: str) -> str:
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.tmp")  # noqa: PTH118 - see `Replacement`
 
@@ -61,7 +57,7 @@ def _keep_previous(file: Replacement) -> None:
     """Hard-link the file under the name `previous`, replacing the older file of that name."""
     if file.previous is None:
         return
-    link = _temporary(file.previous)
+    link = temporary_path(file.previous)
     try:
         os.link(file.path, link)
     except FileNotFoundError:  # nothing was written before
@@ -111,7 +107,7 @@ def write_atomically(
         mode=mode,
         sync=sync,
         previous=None if previous is None else os.fspath(previous),
-        draft=_temporary(name),
+        draft=temporary_path(name),
     )
     try:
         for step in steps:
