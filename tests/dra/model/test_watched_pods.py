@@ -11,9 +11,15 @@ from dra.model.watched_pods import READ_CONDITIONS, WatchedPods
 def pod(name, *, owner="job", label="train", conditions=("PodScheduled", "Ready"), claim="c"):
     owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"uid-{owner}", "controller": True}]
     content = {
-        "metadata": {"name": name, "namespace": "ml", "labels": {"app": label}, "ownerReferences": owners},
+        "metadata": {
+            "name": name,
+            "namespace": "ml",
+            "labels": {"app": label},
+            "annotations": {"batch.kubernetes.io/job-completion-index": "1"},
+            "ownerReferences": owners,
+        },
         "spec": {"nodeName": "n1", "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]},
-        "status": {"conditions": [{"type": kind, "status": "True"} for kind in conditions]},
+        "status": {"phase": "Running", "conditions": [{"type": kind, "status": "True"} for kind in conditions]},
     }
     return msgspec.convert(content, Pod)
 
@@ -42,6 +48,21 @@ def test_pods_of_one_owner_share_equal_parts():
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.spec.resource_claims is second.spec.resource_claims
     assert other.spec.resource_claims[0].resource_claim_name == "d"
+
+
+def test_pods_of_any_owner_share_words():
+    raw = [msgspec.json.encode(pod("a", owner=owner)) for owner in ("job", "other")]
+    first, second = (msgspec.json.decode(text, type=Pod) for text in raw)
+    for watched in (first, second):
+        WatchedPods().trim(watched)
+    for words in (
+        lambda p: p.spec.node_name,
+        lambda p: p.status.phase,
+        lambda p: next(iter(p.metadata.annotations)),
+        lambda p: p.status.conditions[0].type,
+        lambda p: p.status.conditions[0].status,
+    ):
+        assert words(first) is words(second)
 
 
 def test_pods_keep_what_they_had_but_for_conditions():
