@@ -4,6 +4,7 @@ import pytest
 
 from localplane.schemas import scalars
 from localplane.schemas.scalars import ScalarDecodeError
+from tests.violations import for_each_case
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,7 @@ def test_micro_times_keep_microseconds():
     assert scalars.decode_micro_time("2026-01-02T03:04:05.123456+02:00") == "2026-01-02T01:04:05.123456Z"
 
 
-@pytest.mark.parametrize(
-    ("given", "written"),
+@for_each_case(
     [
         ("1024Mi", "1Gi"),
         ("1500Mi", "1500Mi"),
@@ -38,13 +38,13 @@ def test_micro_times_keep_microseconds():
         ("0.0000000001", "1n"),
         (1.5, "1500m"),
         (0, "0"),
-    ],
+    ]
 )
 def test_amounts_of_resources_are_canonical(given, written):
     assert scalars.decode_resource_quantity(given) == written
 
 
-@pytest.mark.parametrize("given", ["", "x", "1 2", "Ki", True, None, [], "1.2.3"])
+@for_each_case(["", "x", "1 2", "Ki", True, None, [], "1.2.3"])
 def test_what_is_no_quantity_is_refused(given):
     with pytest.raises(ScalarDecodeError, match="quantities must match"):
         scalars.decode_quantity(given)
