@@ -9,7 +9,7 @@ import pytest
 from dra.engine.messages.remedies import WeighedChoice, changing_commands
 from tests.commands import unknown_commands
 from tests.sources import modules, texts
-from tests.violations import assert_none
+from tests.violations import assert_none, for_each_case
 
 COMMAND = re.compile(r"kubectl|dra-reserve|\bmake\b|controller with")
 """Words of a module that may tell a command: most modules have none, and need not be parsed."""
@@ -78,8 +78,7 @@ def test_a_planted_command_is_found():
     assert list(told_to_change(ast.parse(f"SafeCommand({planted.partition('= ')[2]})"))) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@for_each_case(
     [
         pytest.param("See: kubectl get pods -n ml", [], id="reading"),
         pytest.param("kubectl dra explain claim c", [], id="explaining"),
@@ -90,7 +89,7 @@ def test_a_planted_command_is_found():
         pytest.param("kubectl get pods; kubectl drain n1", ["kubectl drain n1"], id="the-second-of-two"),
         pytest.param("kubectl rollout restart deployment d", ["kubectl rollout restart deployment d"], id="a-restart"),
         pytest.param("kubectl auth reconcile -f x", ["kubectl auth reconcile -f x"], id="rights"),
-    ],
+    ]
 )
 def test_commands_that_change_something_are_told_from_those_that_read(text, found):
     assert changing_commands(text) == found
@@ -101,8 +100,7 @@ def test_a_decision_is_never_a_command():
         WeighedChoice("if it is off: kubectl delete node n1")
 
 
-@pytest.mark.parametrize(
-    ("text", "unknown"),
+@for_each_case(
     [
         pytest.param("See: kubectl get pods -n ml", [], id="kubectl"),
         pytest.param("run kubectl dra preflight", [], id="our-plugin"),
@@ -113,7 +111,7 @@ def test_a_decision_is_never_a_command():
         pytest.param("start dra-reserve node", ["dra-reserve node"], id="not-ours-yet"),
         pytest.param("start this controller with --mode alongside", [], id="an-option-of-ours"),
         pytest.param("start this controller with --fast", ["--fast"], id="no-such-option"),
-    ],
+    ]
 )
 def test_commands_in_texts_are_recognised(text, unknown):
     assert unknown_commands(text) == unknown

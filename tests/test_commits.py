@@ -3,12 +3,12 @@
 import pytest
 
 from tests.commits import faults
+from tests.violations import for_each_case
 
 BODY = "\n\nThe reason.\n"
 
 
-@pytest.mark.parametrize(
-    ("message", "fault"),
+@for_each_case(
     [
         pytest.param("kube: abort streams" + BODY, "", id="good"),
         pytest.param("tests/clients: describe one key" + BODY, "", id="scope-with-a-slash"),
@@ -20,7 +20,7 @@ BODY = "\n\nThe reason.\n"
         pytest.param("kube: abort streams", "body", id="no-body"),
         pytest.param("kube: abort streams\n# a comment of git\n", "body", id="only-comments"),
         pytest.param("kube: abort streams\nThe reason.\n", "not empty", id="no-empty-line"),
-    ],
+    ]
 )
 def test_a_message_has_a_scope_an_imperative_and_a_reason(message, fault):
     found = "; ".join(faults(message))

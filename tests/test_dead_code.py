@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.violations import for_each_case
+
 ROOT = Path(__file__).parents[1]
 PRODUCT = "dra", "localplane", "controller", "kubeletplugin"
 CALLERS = *PRODUCT, "release"
@@ -149,8 +151,7 @@ def test_product_code_uses_all_of_the_product():
     assert dead(parsed(*CALLERS)) == []
 
 
-@pytest.mark.parametrize(
-    ("planted", "found"),
+@for_each_case(
     [
         pytest.param("def f(): ...\nf()", [], id="called"),
         pytest.param("def f(): ...", ["f"], id="never-called"),
@@ -160,7 +161,7 @@ def test_product_code_uses_all_of_the_product():
         pytest.param("LIMIT = 1", ["LIMIT"], id="constant"),
         pytest.param("class A:\n  def f(self): ...\n  def g(self): ...\nA().f()", [".g"], id="method"),
         pytest.param("import click\nclass A(click.Group):\n  def invoke(self): ...\nA()", [], id="hook"),
-    ],
+    ]
 )
 def test_planted_dead_code_is_found(planted, found):
     assert [each.split()[1] for each in dead([("dra.planted", ast.parse(planted))])] == found

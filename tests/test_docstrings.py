@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.violations import for_each_case
+
 ROOT = Path(__file__).parents[1]
 PRODUCT = "dra", "localplane", "controller", "kubeletplugin"
 GENERATED = re.compile(r"_pb2\.pyi?$")
@@ -57,8 +59,7 @@ def test_each_docstring_is_understood_without_the_code():
     assert [f"{path.relative_to(ROOT)}:{each}" for path in files for each in violations(path.read_text())] == []
 
 
-@pytest.mark.parametrize(
-    ("docstring", "found"),
+@for_each_case(
     [
         pytest.param("Dispatches extender verbs to their handlers.", "", id="good"),
         pytest.param("Return one line that tells what a write changes.", "", id="a-relative-clause"),
@@ -68,7 +69,7 @@ def test_each_docstring_is_understood_without_the_code():
         pytest.param("Whether it is bound to a node.", "'it'", id="a-pronoun"),
         pytest.param("Return the pods that are to be had.", "to be had", id="dialect"),
         pytest.param("Good words stand in the first line.\n\nWhat follows is not looked at.", "", id="first-sentence"),
-    ],
+    ]
 )
 def test_a_violation_is_found(docstring, found):
     assert found in violation(docstring)

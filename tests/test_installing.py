@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.violations import for_each_case
+
 ROOT = Path(__file__).parents[1]
 
 INSTALLERS = re.compile(
@@ -52,8 +54,7 @@ def test_no_file_installs_our_name_from_an_index():
     assert [(name, each) for name, text in tracked_texts() for each in offences(text)] == []
 
 
-@pytest.mark.parametrize(
-    "text",
+@for_each_case(
     [
         "pip install dra-reserve",
         "pip3 install --upgrade dra_reserve==0.1.0",
@@ -64,7 +65,7 @@ def test_no_file_installs_our_name_from_an_index():
         "uvx dra-reserve local up",
         "kubectl krew install dra",
         "brew install dra-reserve",
-    ],
+    ]
 )
 def test_a_planted_line_is_found(text):
     assert list(offences(f"Run `{text}` first."))

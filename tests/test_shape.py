@@ -3,6 +3,7 @@
 import pytest
 
 from tests.shape import Shape, shape, table
+from tests.violations import for_each_case
 
 CALLABLES = "callable parameters of constructors"
 BY_ANY_NAME = "… by any name"
@@ -11,8 +12,7 @@ MANY = "constructors with more than 5 parameters"
 LONGEST = "lines of the longest constructor"
 
 
-@pytest.mark.parametrize(
-    ("source", "figures"),
+@for_each_case(
     [
         pytest.param("class A:\n  def __init__(self, f: Callable[[], int]): ...", {CALLABLES: 1}, id="callable"),
         pytest.param("class A:\n  def __init__(self, f: 'Callable[[], int]'): ...", {CALLABLES: 1}, id="quoted"),
@@ -32,7 +32,7 @@ LONGEST = "lines of the longest constructor"
         pytest.param("class A(Struct):\n" + "".join(f"  a{n}: int\n" for n in range(6)), {MANY: 1}, id="many-fields"),
         pytest.param("class A(Struct):\n" + "".join(f"  a{n}: int = 0\n" for n in range(6)), {}, id="defaults"),
         pytest.param("class A:\n  def __init__(self):\n    a\n    b\n    c", {LONGEST: 3}, id="longest"),
-    ],
+    ]
 )
 def test_figures_of_a_module(source, figures):
     counted = shape({"controller/a.py": source, "dra/engine/b.py": source}).figures

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.variable_names import ROOT, counted, recorded, vague_names
+from tests.violations import for_each_case
 
 
 def test_no_file_has_more_vague_names_than_recorded():
@@ -18,8 +19,7 @@ def test_no_file_has_more_vague_names_than_recorded():
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
+@for_each_case(
     [
         pytest.param("found = read()", ["found"], id="assignment"),
         pytest.param("if found := read(): pass", ["found"], id="in-a-condition"),
@@ -32,7 +32,7 @@ def test_no_file_has_more_vague_names_than_recorded():
         pytest.param("match pod:\n case [each, *found]: pass", ["each", "found"], id="pattern"),
         pytest.param("report.found = each.pods", [], id="uses-and-attributes"),
         pytest.param('"""Each of these is found."""\nfor pod in pods: pass', [], id="words"),
-    ],
+    ]
 )
 def test_bindings_are_counted(source, names):
     assert sorted(name for _, name in vague_names(source)) == names

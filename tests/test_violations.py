@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.violations import assert_none, for_each, for_each_case
+from tests.violations import assert_none, combinations, for_each, for_each_case, named
 
 
 def short(word):
@@ -68,3 +68,10 @@ def test_a_case_may_be_one_value():
 def test_a_case_with_a_mark_is_refused():
     with pytest.raises(AssertionError, match="slow-one: a case of a merged test has no marks"):
         for_each_case([pytest.param(1, id="slow-one", marks=pytest.mark.slow)])(lambda number: number)
+
+
+def test_every_combination_of_tables_is_a_case_with_the_names_of_its_parts():
+    numbers, texts = [pytest.param(1, id="one"), pytest.param(2, id="two")], [("a", "b"), ("c", "d")]
+    cases = combinations(numbers, texts, named([(3, 4)], ["pair"]))
+    assert [case.id for case in cases] == [f"{n}-{t}-pair" for n in ("one", "two") for t in ("'a', 'b'", "'c', 'd'")]
+    assert cases[-1].values == (2, "c", "d", (3, 4))

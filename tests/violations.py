@@ -4,6 +4,7 @@ A test for each word costs its collection in every process of pytest-xdist, and 
 """
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -50,6 +51,22 @@ def for_each_case(cases: Iterable[Any]) -> Callable[..., Callable[[], None]]:
         return test
 
     return merged
+
+
+def combinations(*tables: Iterable[Any]) -> list[Any]:
+    """Return a case for each combination of the cases of several tables, as several `pytest.mark.parametrize` give."""
+    rows = [[_row(case, single=not isinstance(case, tuple)) for case in table] for table in tables]
+    return [
+        pytest.param(
+            *itertools.chain.from_iterable(values for _, values in chosen), id="-".join(name for name, _ in chosen)
+        )
+        for chosen in itertools.product(*rows)
+    ]
+
+
+def named(values: Iterable[Any], names: Iterable[str]) -> list[Any]:
+    """Return a table of one column whose cases have these names."""
+    return [pytest.param(value, id=name) for value, name in zip(values, names, strict=True)]
 
 
 def assert_each(members: Iterable[Any], check: Callable[[Any], None], *, name: Callable[[Any], object] = str) -> None:

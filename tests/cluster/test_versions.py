@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.versions import Kind, minor, numbers
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("kind", "kubernetes", "api_version"),
+@for_each_case(
     [
         pytest.param(Kind.POD_GROUP, "v1.37.2", "scheduling.k8s.io/v1beta1", id="groups-are-beta-in-1.37"),
         pytest.param(Kind.POD_GROUP, "v1.36.3", "scheduling.k8s.io/v1alpha2", id="groups-are-alpha-in-1.36"),
@@ -17,7 +17,7 @@ from tests.cluster.versions import Kind, minor, numbers
         pytest.param(Kind.DEVICE_TAINT_RULE, "v1.37.2", "resource.k8s.io/v1", id="rules-are-stable-in-1.37"),
         pytest.param(Kind.DEVICE_TAINT_RULE, "1.36", "resource.k8s.io/v1beta2", id="rules-are-beta-in-1.36"),
         pytest.param(Kind.DEVICE_TAINT_RULE, "1.35.4", "resource.k8s.io/v1alpha3", id="rules-are-alpha-before"),
-    ],
+    ]
 )
 def test_a_kind_is_named_as_its_kubernetes_serves_it(kind: Kind, kubernetes: str, api_version: str) -> None:
     assert kind.api_version(kubernetes) == api_version

@@ -125,8 +125,7 @@ def of_node(name, *, pool=None, driver="cpu.reserve.dra"):
     return {"spec": {**where, "driver": driver, "pool": {"name": pool or name, "generation": 99}}}
 
 
-@pytest.mark.parametrize(
-    ("request_", "obj", "old", "passes", "text"),
+@for_each_case(
     [
         pytest.param(asked("CREATE"), of_node("n1"), None, True, "", id="own"),
         pytest.param(asked("UPDATE"), of_node("n1"), of_node("n1"), True, "", id="own-changed"),
@@ -140,8 +139,8 @@ def of_node(name, *, pool=None, driver="cpu.reserve.dra"):
         pytest.param(asked("CREATE"), of_node("n1", driver="gpu.reserve.dra"), None, True, "", id="of-the-gpu-driver"),
         pytest.param(asked("CREATE", node=None), of_node("n1"), None, False, "names no node", id="token-of-no-node"),
         pytest.param(asked("CREATE", user="admin", node=None), of_node("n1"), None, True, "", id="somebody-else"),
-    ],
-)  # fmt: skip
+    ]
+)
 def test_slices_of_the_own_node_may_be_written_and_no_others(request_, obj, old, passes, text):
     passed, said = judge(request_, obj=obj, old=old)
     assert passed is passes
@@ -168,8 +167,7 @@ NOT_THERE = "its devices are not on that node"
 NOTHING_ELSE = "except for the status of devices"
 
 
-@pytest.mark.parametrize(
-    ("request_", "obj", "old", "text"),
+@for_each_case(
     [
         pytest.param(writes(), allocated(cpu="a"), allocated(), "", id="own-devices"),
         pytest.param(writes(), allocated(cpu="b"), allocated(cpu="a"), "", id="own-devices-changed"),
@@ -184,7 +182,7 @@ NOTHING_ELSE = "except for the status of devices"
         pytest.param(writes("DELETE", part=""), {}, allocated(), NOTHING_ELSE, id="deletes"),
         pytest.param(writes(node=None), allocated(cpu="a"), allocated(), "names no node", id="token-of-no-node"),
         pytest.param(writes(user="admin", part=""), allocated(), allocated(), None, id="somebody-else"),
-    ],
+    ]
 )
 def test_of_claims_the_status_of_devices_on_the_own_node_may_be_written(request_, obj, old, text):
     passed, said = judge(request_, obj=obj, old=old, file="own-claims.yaml")
@@ -261,8 +259,7 @@ def device(node="n1", *, by=OURS, owner="n1", **more):
     }
 
 
-@pytest.mark.parametrize(
-    ("request_", "obj", "old", "text"),
+@for_each_case(
     [
         pytest.param(asked("CREATE"), device(), None, "", id="own"),
         pytest.param(asked("UPDATE"), device(spec={}), device(), "", id="own-changed"),
@@ -272,7 +269,7 @@ def device(node="n1", *, by=OURS, owner="n1", **more):
         pytest.param(asked("DELETE"), None, device("n2"), "may not write the Device of node n2", id="other-deleted"),
         pytest.param(asked("CREATE", node=None), device(), None, "may not write", id="no-node-in-the-token"),
         pytest.param(asked("CREATE", user="koordlet"), device("n2"), None, "", id="somebody-else"),
-    ],
+    ]
 )
 def test_a_plugin_writes_the_device_of_its_own_node_only(request_, obj, old, text):
     passes, told = judge(request_, obj=obj, old=old, file="../koordinator-devices/own-devices.yaml")
@@ -288,8 +285,7 @@ def reported(**more):
     return asked("UPDATE", **more) | {"subResource": "status"}
 
 
-@pytest.mark.parametrize(
-    ("request_", "obj", "old", "text"),
+@for_each_case(
     [
         pytest.param(reported(), node_metric(status={}), node_metric(), "", id="own-status"),
         pytest.param(reported(), node_metric("n2"), node_metric("n2"), "the NodeMetric of node n2", id="other-status"),
@@ -299,7 +295,7 @@ def reported(**more):
         pytest.param(asked("DELETE"), None, node_metric("n2"), "the NodeMetric of node n2", id="other-deleted"),
         pytest.param(reported(node=None), node_metric(), node_metric(), "may not write", id="no-node-in-the-token"),
         pytest.param(reported(user="koordlet"), node_metric("n2"), node_metric("n2"), "", id="somebody-else"),
-    ],
+    ]
 )
 def test_a_plugin_writes_the_status_of_the_nodemetric_of_its_own_node_only(request_, obj, old, text):
     passes, told = judge(request_, obj=obj, old=old, file="../colocation/own-node-metrics.yaml")
@@ -314,8 +310,7 @@ def labelled(labels, **more):
 MODEL = "node.koordinator.sh/gpu-model"
 
 
-@pytest.mark.parametrize(
-    ("changes", "obj", "old", "text"),
+@for_each_case(
     [
         pytest.param({}, {"a": "b", MODEL: "x"}, {"a": "b"}, "", id="set"),
         pytest.param({}, {"a": "b"}, {"a": "b", MODEL: "x"}, "", id="removed"),
@@ -325,7 +320,7 @@ MODEL = "node.koordinator.sh/gpu-model"
         pytest.param({"name": "n2"}, {MODEL: "x"}, {}, "may write no Node but", id="another-node"),
         pytest.param({"subResource": "status"}, {MODEL: "x"}, {}, "may write no Node but", id="status"),
         pytest.param({"operation": "DELETE"}, {}, {}, "may write no Node but", id="deletes"),
-    ],
+    ]
 )
 def test_of_its_node_a_plugin_writes_three_labels_only(changes, obj, old, text):
     request_ = {**asked("UPDATE"), "name": "n1", **changes}

@@ -12,7 +12,7 @@ from dra.engine.claims.patches import merge_patch_of
 from dra.model.meta import OwnerReference
 from tests.deploy.admission_requests import CONTROLLER, EXTENDER, PLUGIN, Json, asked, changed
 from tests.deploy.judging import judge, policy
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case, named
 
 CLAIMS = policy("kustomize/base/own-writes.yaml", "controller-claims.reserve.dra")
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
@@ -76,8 +76,7 @@ BACK = PatchMetadata(
 NEW = {"metadata__annotations": GENERATED, "metadata__finalizers": None, "status": None}
 
 
-@pytest.mark.parametrize(
-    ("operation", "part", "old", "new"),
+@for_each_case(
     [
         pytest.param("UPDATE", "", claim(), merged(claim(), merge_patch_of(MARK)), id="annotates"),
         pytest.param("UPDATE", "", claim(), merged(claim(), merge_patch_of(FREE)), id="takes-the-finalizer-off"),
@@ -105,7 +104,7 @@ NEW = {"metadata__annotations": GENERATED, "metadata__finalizers": None, "status
         pytest.param("DELETE", "", claim(POD), None, id="deletes-that-of-a-pod"),
         pytest.param("DELETE", "", claim(GROUP), None, id="deletes-that-of-a-group"),
         pytest.param("DELETE", "", claim(RESERVATION), None, id="deletes-that-of-a-reservation"),
-    ],
+    ]
 )
 def test_the_controller_does_its_work_with_claims(operation, part, old, new):
     assert write(operation, old, new, part=part) == (True, "")
@@ -190,19 +189,20 @@ def event(**paths: Any) -> Json:
     return changed(made, **paths)
 
 
-@pytest.mark.parametrize(
-    ("changes", "group", "passes"),
-    [
-        pytest.param({}, "events.k8s.io", True, id="as-it-does"),
-        pytest.param({"reportingController": "kubelet"}, "events.k8s.io", False, id="as-somebody-else"),
-        pytest.param({"related": {"kind": "Pod", "name": "p"}}, "events.k8s.io", False, id="about-two-objects"),
-        pytest.param({"deprecatedSource": {"component": "kubelet"}}, "events.k8s.io", False, id="in-the-old-words"),
-        pytest.param({"deprecatedCount": 7}, "events.k8s.io", False, id="counts-in-the-old-words"),
-        pytest.param({"metadata__finalizers": ["a/b"]}, "events.k8s.io", False, id="for-ever"),
-        pytest.param({}, "", False, id="in-the-old-form"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param({}, "events.k8s.io", True, id="as-it-does"),
+            pytest.param({"reportingController": "kubelet"}, "events.k8s.io", False, id="as-somebody-else"),
+            pytest.param({"related": {"kind": "Pod", "name": "p"}}, "events.k8s.io", False, id="about-two-objects"),
+            pytest.param({"deprecatedSource": {"component": "kubelet"}}, "events.k8s.io", False, id="in-the-old-words"),
+            pytest.param({"deprecatedCount": 7}, "events.k8s.io", False, id="counts-in-the-old-words"),
+            pytest.param({"metadata__finalizers": ["a/b"]}, "events.k8s.io", False, id="for-ever"),
+            pytest.param({}, "", False, id="in-the-old-form"),
+        ],
+        named([False, True], ["controller", "plugin"]),
+    )
 )
-@pytest.mark.parametrize("plugin", [False, True], ids=["controller", "plugin"])
 def test_events_are_posted_in_ones_own_name_about_one_object(changes, group, passes, plugin):
     request = {**asked("CREATE", user=PLUGIN if plugin else CONTROLLER), "resource": {"group": group}}
     request["userInfo"]["extra"] = {"authentication.kubernetes.io/node-name": ["n1"]}
@@ -218,8 +218,7 @@ def binding(**paths: Any) -> Json:
     return changed(made, **paths)
 
 
-@pytest.mark.parametrize(
-    ("made", "passes"),
+@for_each_case(
     [
         pytest.param(binding(), True, id="binds"),
         pytest.param(binding(metadata__annotations=ALLOCATED), True, id="names-the-reservation"),
@@ -231,7 +230,7 @@ def binding(**paths: Any) -> Json:
         pytest.param(binding(metadata__uid=None), False, id="any-pod-of-the-name"),
         pytest.param(binding(metadata__finalizers=["a/b"]), False, id="holds-it-back"),
         pytest.param(binding(target__kind="Pod"), False, id="to-another-kind"),
-    ],
+    ]
 )
 def test_a_token_of_the_extender_binds_and_writes_nothing_else_with_it(made, passes):
     request = asked("CREATE", part="binding", user=EXTENDER)

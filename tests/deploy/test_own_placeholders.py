@@ -17,7 +17,7 @@ from tests.deploy.admission_requests import Json, asked, changed, placeholder
 from tests.deploy.judging import judge, policy
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.translation.examples import gpus
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case
 
 PODS = policy("kustomize/base/own-writes.yaml")
 UID = "0c3f1e9a-5f6b-4f0e-9f3c-1d2a3b4c5d6e"
@@ -78,38 +78,40 @@ RESTRICTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        pytest.param(placeholder(), id="plain"),
-        pytest.param(placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="75")]), id="gpus"),
-        pytest.param(placeholders.placeholder_manifest(reserved(**RESTRICTED)), id="with-everything-of-its-template"),
-        pytest.param(placeholders.placeholder_manifest(reserved(containers=PORTS)), id="with-host-ports"),
-        pytest.param(placeholders.first_manifest(reserved()), id="yielding"),
-        pytest.param(placeholders.additional_manifest(reserved(), number=3, requests={"cpu": 1000}), id="additional"),
-        pytest.param(
-            placeholders.additional_manifest(
-                reserved(), number=12, requests={"cpu": 1000}, standby_for=("u", "ml"), replaces=("v",)
+@for_each_case(
+    combinations(
+        [
+            pytest.param(placeholder(), id="plain"),
+            pytest.param(placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="75")]), id="gpus"),
+            pytest.param(
+                placeholders.placeholder_manifest(reserved(**RESTRICTED)), id="with-everything-of-its-template"
             ),
-            id="standby",
-        ),
-    ],
-)
-@pytest.mark.parametrize(
-    "additions",
-    [
-        pytest.param({}, id="as-stored"),
-        pytest.param({"spec__preemptionPolicy": "Never"}, id="never-preempts"),
-        pytest.param({"spec__preemptionPolicy": None, "spec__priority": None}, id="without-priorities"),
-        pytest.param({"metadata__annotations__kubernetes.io/limit-ranger": "set"}, id="limit-ranger"),
-        pytest.param({"spec__containers__0__imagePullPolicy": "Always"}, id="always-pull-images"),
-        pytest.param({"spec__containers__0__resources__claims": [{"name": "koord-cpu"}]}, id="translated"),
-        pytest.param({"spec__schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, id="queued"),
-        pytest.param(
-            {"spec__securityContext": {"fsGroup": 1000680000, "seLinuxOptions": {"level": "s0:c26,c15"}}},
-            id="openshift",
-        ),
-    ],
+            pytest.param(placeholders.placeholder_manifest(reserved(containers=PORTS)), id="with-host-ports"),
+            pytest.param(placeholders.first_manifest(reserved()), id="yielding"),
+            pytest.param(
+                placeholders.additional_manifest(reserved(), number=3, requests={"cpu": 1000}), id="additional"
+            ),
+            pytest.param(
+                placeholders.additional_manifest(
+                    reserved(), number=12, requests={"cpu": 1000}, standby_for=("u", "ml"), replaces=("v",)
+                ),
+                id="standby",
+            ),
+        ],
+        [
+            pytest.param({}, id="as-stored"),
+            pytest.param({"spec__preemptionPolicy": "Never"}, id="never-preempts"),
+            pytest.param({"spec__preemptionPolicy": None, "spec__priority": None}, id="without-priorities"),
+            pytest.param({"metadata__annotations__kubernetes.io/limit-ranger": "set"}, id="limit-ranger"),
+            pytest.param({"spec__containers__0__imagePullPolicy": "Always"}, id="always-pull-images"),
+            pytest.param({"spec__containers__0__resources__claims": [{"name": "koord-cpu"}]}, id="translated"),
+            pytest.param({"spec__schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, id="queued"),
+            pytest.param(
+                {"spec__securityContext": {"fsGroup": 1000680000, "seLinuxOptions": {"level": "s0:c26,c15"}}},
+                id="openshift",
+            ),
+        ],
+    )
 )
 def test_the_controller_makes_its_placeholders(made, additions):
     assert judge(PODS, asked("CREATE"), obj=changed(stored(made), **additions)) == (True, "")

@@ -154,7 +154,7 @@ ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "part", "old", "new"), WORK)
+@for_each_case(WORK)
 def test_the_controller_does_its_work(operation, part, old, new):
     assert judge(PODS, asked(operation, part=part), obj=new, old=old) == (True, "")
 
@@ -180,8 +180,7 @@ def node(annotations: Json, **more: Any) -> Json:
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "kept"),
+@for_each_case(
     [
         pytest.param(present, kept, id=f"{'kept' if kept else 'left'}-{name}")
         for kept in (True, False)
@@ -193,7 +192,7 @@ def node(annotations: Json, **more: Any) -> Json:
             "with-one-removed": {SCALE_DOWN_DISABLED: "true", KEPT_NODE: BOTH},
             "with-a-wrong-marker": {KEPT_NODE: "nonsense"},
         }.items()
-    ],
+    ]
 )
 def test_the_controller_annotates_nodes(before, kept):
     changes = annotation_changes(before, kept=kept)
@@ -201,8 +200,7 @@ def test_the_controller_annotates_nodes(before, kept):
     assert judge(OF_NODES, asked("UPDATE"), obj=node(after), old=node(before)) == (True, "")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "text"),
+@for_each_case(
     [
         pytest.param({}, node({}, spec__unschedulable=True), "nothing else", id="cordons"),
         pytest.param({}, node({}, spec__taints=[]), "nothing else", id="takes-taints-off"),
@@ -221,7 +219,7 @@ def test_the_controller_annotates_nodes(before, kept):
             id="marks-that-of-a-person",
         ),
         pytest.param({}, node({KEPT_NODE: DO_NOT_DISRUPT}), "set itself", id="marks-what-a-person-may-set-later"),
-    ],
+    ]
 )
 def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, text):
     passed, said = judge(OF_NODES, asked("UPDATE"), obj=after, old=node(before))
@@ -257,8 +255,7 @@ def test_the_controller_offers_batch_resources(before, after):
     assert judge(OF_NODES, asked("UPDATE", part="status"), obj=after, old=before) == (True, "")
 
 
-@pytest.mark.parametrize(
-    ("after", "text"),
+@for_each_case(
     [
         pytest.param(offering(BATCH | {"cpu": "400"}), "nothing else", id="more-cpus"),
         pytest.param(offering(BATCH | {"nvidia.com/gpu": "8"}), "nothing else", id="gpus-that-are-not-there"),
@@ -270,7 +267,7 @@ def test_the_controller_offers_batch_resources(before, after):
         pytest.param(offering(BATCH, spec__unschedulable=True), "nothing else", id="cordons-by-the-status"),
         pytest.param(offering(BATCH, metadata__labels={"zone": "b"}), "nothing else", id="relabels-by-the-status"),
         pytest.param(offering(BATCH, metadata__annotations={}), "nothing else", id="annotates-by-the-status"),
-    ],
+    ]
 )
 def test_a_token_of_the_controller_reports_nothing_else_of_nodes(after, text):
     passed, said = judge(OF_NODES, asked("UPDATE", part="status"), obj=after, old=offering())
@@ -304,8 +301,7 @@ def test_the_controller_keeps_node_metrics(operation, before, after):
     assert judge(OF_METRICS, asked(operation), obj=after, old=before) == (True, "")
 
 
-@pytest.mark.parametrize(
-    ("operation", "part", "before", "after", "text"),
+@for_each_case(
     [
         pytest.param("UPDATE", "status", node_metric(), node_metric(status={"a": 1}), "nodes write", id="reports"),
         pytest.param("DELETE", "", node_metric(), None, "nodes write", id="deletes"),
@@ -324,7 +320,7 @@ def test_the_controller_keeps_node_metrics(operation, before, after):
             "UPDATE", "", node_metric(), node_metric(metadata__ownerReferences=[]), "of its name", id="disowns"
         ),
         pytest.param("UPDATE", "", node_metric(), node_metric(metadata__labels={"a": "b"}), "the owner", id="labels"),
-    ],
+    ]
 )
 def test_a_token_of_the_controller_does_nothing_else_to_node_metrics(operation, part, before, after, text):
     passed, said = judge(OF_METRICS, asked(operation, part=part), obj=after, old=before)

@@ -13,7 +13,7 @@ from tests.deploy.admission_requests import annotated, asked, changed, pod
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
 from tests.dra.engine.descheduling import rounds
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case
 
 DESCHEDULER = "system:serviceaccount:dra-reserve:dra-reserve-descheduler"
 JOB_UID = "7b2a8a1c-2c6e-4a5b-8f65-0b6b3d1f4a10"
@@ -34,8 +34,7 @@ REFERENCE = {"name": JOB_UID, "uid": "v"}
 OTHER = {"name": "other", "uid": "w"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@for_each_case(
     [
         pytest.param(
             job(), job(metadata__annotations={"other": "x", ANNOTATION_PASSED_ARBITRATION: "true"}), id="passes"
@@ -59,7 +58,7 @@ OTHER = {"name": "other", "uid": "w"}
         ),
         pytest.param(job(status={"phase": "Succeeded"}), None, id="deletes-what-has-succeeded"),
         pytest.param(job(status={"phase": "Failed"}), None, id="deletes-what-has-failed"),
-    ],
+    ]
 )
 def test_the_descheduler_does_its_work(old, new):
     request = asked("DELETE" if new is None else "UPDATE", user=DESCHEDULER)
@@ -123,8 +122,7 @@ AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []
 TEMPLATE = "spec__reservationOptions__template"
 
 
-@pytest.mark.parametrize(
-    ("new", "passes"),
+@for_each_case(
     [
         pytest.param(of_a_round(), True, id="as-a-round-does"),
         pytest.param(of_a_round(spec__reservationOptions=None), True, id="to-any-node"),
@@ -141,7 +139,7 @@ TEMPLATE = "spec__reservationOptions__template"
             of_a_round(**{f"{TEMPLATE}__spec__template__spec__containers": [{"name": "c"}]}), False, id="containers"
         ),
         pytest.param(of_a_round(**{f"{TEMPLATE}__spec__template__spec__affinity": AFFINITY}), False, id="near-pods"),
-    ],
+    ]
 )
 def test_a_token_of_the_descheduler_creates_jobs_of_rounds_alone(new, passes):
     new = {**new, "spec": {name: value for name, value in new["spec"].items() if value is not None}}
@@ -158,17 +156,18 @@ def of_a_job(**changes):
     }
 
 
-@pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
-@pytest.mark.parametrize(
-    ("reservation", "passes"),
-    [
-        pytest.param(of_a_job(), True, id="of-a-job"),
-        pytest.param(of_a_job(uid="u"), False, id="of-another-job"),
-        pytest.param(of_a_job(kind="Job"), False, id="of-another-kind"),
-        pytest.param(of_a_job(apiVersion="batch/v1"), False, id="of-another-group"),
-        pytest.param(of_a_job(controller=False), False, id="not-controlled"),
-        pytest.param({"metadata": {"name": "demo"}}, False, id="of-a-person"),
-    ],
+@for_each_case(
+    combinations(
+        ["CREATE", "DELETE"],
+        [
+            pytest.param(of_a_job(), True, id="of-a-job"),
+            pytest.param(of_a_job(uid="u"), False, id="of-another-job"),
+            pytest.param(of_a_job(kind="Job"), False, id="of-another-kind"),
+            pytest.param(of_a_job(apiVersion="batch/v1"), False, id="of-another-group"),
+            pytest.param(of_a_job(controller=False), False, id="not-controlled"),
+            pytest.param({"metadata": {"name": "demo"}}, False, id="of-a-person"),
+        ],
+    )
 )
 def test_a_token_of_the_descheduler_is_for_reservations_of_jobs(operation, reservation, passes):
     spec = policy("descheduler/own-writes.yaml", "descheduler-reservations.reserve.dra")

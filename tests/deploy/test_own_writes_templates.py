@@ -12,6 +12,7 @@ from dra.engine.translation.templates import template_manifest
 from tests.deploy.admission_requests import Json, asked, changed
 from tests.deploy.judging import judge, policy
 from tests.dra.engine.translation.strategies import requests
+from tests.violations import for_each_case
 
 OF_TEMPLATES = policy("koordinator/own-writes.yaml", "controller-templates.reserve.dra")
 HALF = "koord-gpu-c50-r50-s1"
@@ -49,8 +50,7 @@ REQUESTS = "spec__spec__devices__requests"
 ADMIN = {"deviceClassName": "gpu.reserve.dra", "adminAccess": True}
 
 
-@pytest.mark.parametrize(
-    ("operation", "old", "new", "text"),
+@for_each_case(
     [
         pytest.param("CREATE", None, template(metadata__name="mine"), "named after", id="another-name"),
         pytest.param("CREATE", None, template(metadata__name=f"{HALF}-x"), "named after", id="a-longer-name"),
@@ -94,7 +94,7 @@ ADMIN = {"deviceClassName": "gpu.reserve.dra", "adminAccess": True}
         pytest.param(
             "UPDATE", template(), template(metadata__ownerReferences=[{}]), "unused-since", id="gives-it-away"
         ),
-    ],
+    ]
 )
 def test_a_token_of_the_controller_writes_no_other_templates(operation, old, new, text):
     passed, said = judge(OF_TEMPLATES, asked(operation), obj=new, old=old)

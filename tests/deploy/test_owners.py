@@ -5,6 +5,7 @@ import pytest
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.owner_matching import cross_namespace_owners
 from tests.deploy.judging import judge, policy
+from tests.violations import combinations, for_each_case, named
 
 OWNERS = [
     pytest.param({"labelSelector": {"matchLabels": {"app": "web"}}}, True, id="labels"),
@@ -27,7 +28,7 @@ def reservation(*owners):
     return {"metadata": {"name": "r"}, "spec": {"owners": list(owners)}}
 
 
-@pytest.mark.parametrize(("owner", "opened"), OWNERS)
+@for_each_case(OWNERS)
 def test_an_owner_without_a_namespace_is_told_by_policy_and_command_alike(owner, opened):
     """A tenant of another namespace took the name, and with it what was reserved."""
     assert cross_namespace_owners([ReservationOwner.model_validate(owner)]) == (["spec.owners[0]"] if opened else [])
@@ -57,15 +58,16 @@ IN_ML, IN_ML_BY_CONTROLLER = (
 IN_WEB = {"object": {"namespace": "web", "name": "x"}}
 
 
-@pytest.mark.parametrize("owner", [IN_ML, IN_ML_BY_CONTROLLER], ids=["object", "controller"])
-@pytest.mark.parametrize(
-    ("place", "rights", "passes"),
-    [
-        pytest.param("team", (), False, id="of-another-team"),
-        pytest.param("team", ("create pods in ml",), True, id="of-ones-own"),
-        pytest.param("team", ("create pods in *",), True, id="of-an-administrator"),
-        pytest.param("ml", (), True, id="where-the-placeholder-is"),
-    ],
+@for_each_case(
+    combinations(
+        named([IN_ML, IN_ML_BY_CONTROLLER], ["object", "controller"]),
+        [
+            pytest.param("team", (), False, id="of-another-team"),
+            pytest.param("team", ("create pods in ml",), True, id="of-ones-own"),
+            pytest.param("team", ("create pods in *",), True, id="of-an-administrator"),
+            pytest.param("ml", (), True, id="where-the-placeholder-is"),
+        ],
+    )
 )
 def test_owners_in_namespaces_of_others_are_told(owner, place, rights, passes):
     """The author of a Reservation chose nodes for the pods of another team."""

@@ -13,6 +13,7 @@ from tests.deploy.admission_requests import CONTROLLER, EXTENDER, Json, asked, c
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
 from tests.dra.api.reservations.manifests import manifest
+from tests.violations import for_each_case
 
 RESERVATIONS = policy("reservations/admission.yaml", "reservation-writers.reserve.dra")
 JOBS = policy("descheduler/admission.yaml", "migration-writers.reserve.dra")
@@ -57,7 +58,7 @@ def write(old: Json | None, new: Json | None, *rights: str, user: str = MALLORY)
     return judge(RESERVATIONS, asked(operation, user=user), obj=new, old=old, rights=rights)
 
 
-@pytest.mark.parametrize("changes", CHANGES)
+@for_each_case(CHANGES)
 def test_a_reservation_is_changed_by_those_who_may_create_its_placeholder(changes):
     old, new = reservation(), reservation(**changes)
     passed, said = write(old, new, *EVIL)

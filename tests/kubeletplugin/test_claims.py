@@ -11,6 +11,7 @@ from kubeletplugin.claims import MAX_CONCURRENT_READS, MAX_PARAMETERS_SIZE, MAX_
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PodIdentity, PrepareError, PrepareRequest
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
+from tests.violations import for_each_case
 
 VIRTUAL_TIME = True
 
@@ -268,8 +269,7 @@ async def test_a_claim_that_is_too_large_is_refused_with_what_to_do():
     )
 
 
-@pytest.mark.parametrize(
-    ("requests", "request_", "applies"),
+@for_each_case(
     [
         pytest.param((), "r", True, id="for-all"),
         pytest.param(("r",), "r", True, id="by-name"),
@@ -278,7 +278,7 @@ async def test_a_claim_that_is_too_large_is_refused_with_what_to_do():
         pytest.param(("r/big",), "r/big", True, id="that-subrequest"),
         pytest.param(("r/small",), "r/big", False, id="another-subrequest"),
         pytest.param(("r/big",), "r", False, id="only-a-subrequest"),
-    ],
+    ]
 )
 def test_parameters_apply_to_the_requests_they_name(requests, request_, applies):
     one = OpaqueParameters(requests=requests, parameters={"x": 1})

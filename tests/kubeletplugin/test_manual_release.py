@@ -12,6 +12,7 @@ from kubeletplugin.contract import PrepareError
 from kubeletplugin.manual_release import ForeignPodsError
 from tests.kubeletplugin.fakes import DRIVER, FakeDriver, FakeNode, claim
 from tests.kubeletplugin.test_claim_preparer import one
+from tests.violations import for_each_case
 
 BECAUSE = "no pod on node n1 uses it"
 
@@ -45,8 +46,7 @@ def pod(name, *, namespace="ml", node="n1", phase="Running", claims=(), generate
 OWN = pod("plugin", namespace="dra-reserve-nodes")
 
 
-@pytest.mark.parametrize(
-    ("pods", "expected"),
+@for_each_case(
     [
         pytest.param([], (), id="nobody"),
         pytest.param([pod("p", claims=["a"])], ("ml/p (Running)",), id="by-name"),
@@ -56,7 +56,7 @@ OWN = pod("plugin", namespace="dra-reserve-nodes")
         pytest.param([pod("p", claims=["a"], node="n2")], (), id="elsewhere"),
         pytest.param([pod("p", claims=["a"], namespace="x")], (), id="a-namesake"),
         pytest.param([pod("p", claims=["b"])], (), id="another-claim"),
-    ],
+    ]
 )
 def test_who_uses_a_claim_on_a_node(pods, expected):
     assert manual_release.pods_using_claim(claim("a"), [OWN, *pods], node="n1", own="uid-plugin") == expected

@@ -10,6 +10,7 @@ from localplane.objects import decode, encode
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, seeded
+from tests.violations import for_each_case
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -46,8 +47,7 @@ class Way:
         return decode(found.body).get("data", {}).get("x")
 
 
-@pytest.mark.parametrize(
-    ("request_", "call"),
+@for_each_case(
     [
         pytest.param(asked("GET", "/api/v1/pods"), RequestInfo("list", "pods", ""), id="list"),
         pytest.param(asked("GET", "/api/v1/pods", watch="1"), RequestInfo("watch", "pods", ""), id="watch"),
@@ -72,7 +72,7 @@ class Way:
         ),
         pytest.param(asked("GET", "/readyz"), None, id="no-objects"),
         pytest.param(asked("GET", "/apis/batch/v1"), None, id="discovery"),
-    ],
+    ]
 )
 def test_requests_in_the_words_of_rules(request_, call):
     assert request_info(request_) == call

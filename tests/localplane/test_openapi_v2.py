@@ -3,6 +3,7 @@
 import pytest
 
 from localplane import openapi_v2
+from tests.violations import for_each_case
 
 REFERENCE = "#/components/schemas/"
 
@@ -12,8 +13,7 @@ def converted(schema):
     return openapi_v2.from_openapi_v3([parts])["definitions"]["A"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "shown"),
+@for_each_case(
     [
         pytest.param({"$ref": f"{REFERENCE}B"}, {"$ref": "#/definitions/B"}, id="reference"),
         pytest.param(
@@ -43,7 +43,7 @@ def converted(schema):
             {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             id="what-is-open-has-no-known-fields",
         ),
-    ],
+    ]
 )
 def test_what_becomes_of_a_schema(schema, shown):
     assert converted(schema) == shown

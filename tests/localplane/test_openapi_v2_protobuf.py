@@ -3,6 +3,7 @@
 import pytest
 
 from localplane import openapi_v2_protobuf
+from tests.violations import for_each_case
 
 
 def document(**definition):
@@ -14,8 +15,7 @@ HEAD = b"\x0a\x032.0" + b"\x12\x06" + b"\x0a\x01t" + b"\x12\x01v" + b"\x42\x00"
 """swagger, info, paths."""
 
 
-@pytest.mark.parametrize(
-    ("definition", "raw"),
+@for_each_case(
     [
         pytest.param({}, b"", id="anything"),
         pytest.param({"type": "string"}, b"\xb2\x01\x08\x0a\x06string", id="type"),
@@ -28,7 +28,7 @@ HEAD = b"\x0a\x032.0" + b"\x12\x06" + b"\x0a\x01t" + b"\x12\x01v" + b"\x42\x00"
         pytest.param({"properties": {"f": {}}}, b"\xca\x01\x07\x0a\x05\x0a\x01f\x12\x00", id="fields"),
         pytest.param({"additionalProperties": True}, b"\xaa\x01\x02\x10\x01", id="map-of-anything"),
         pytest.param({"x-a": 1}, b"\xfa\x01\x0a\x0a\x03x-a\x12\x03\x12\x011", id="extension"),
-    ],
+    ]
 )
 def test_what_a_definition_looks_like(definition, raw):
     named = b"\x0a\x01A\x12" + bytes([len(raw)]) + raw

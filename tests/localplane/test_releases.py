@@ -9,6 +9,7 @@ from dra.kube.transport import JSON, Request
 from dra.model.releases import NEWEST, Release, nearest_release
 from localplane.kinds.resource_slices import ResourceSliceStrategy
 from localplane.server import ApiServer
+from tests.violations import for_each_case
 
 GROUP = "/apis/resource.k8s.io/v1"
 RULE = {
@@ -150,8 +151,7 @@ def test_stored_devices_that_no_release_takes_pass_since_1_38_as_they_are(strict
     assert [error.field for error in strategy.validate_update(stored, stored)] == fields
 
 
-@pytest.mark.parametrize(
-    ("version", "release"),
+@for_each_case(
     [
         pytest.param("v1.34.4", Release.V1_36, id="older-than-all"),
         pytest.param("v1.36.3", Release.V1_36, id="1.36"),
@@ -160,7 +160,7 @@ def test_stored_devices_that_no_release_takes_pass_since_1_38_as_they_are(strict
         pytest.param("v1.99.0", Release.V1_38, id="newer-than-all"),
         pytest.param("", NEWEST, id="unknown"),
         pytest.param("v2.0.0", NEWEST, id="another-major-version"),
-    ],
+    ]
 )
 def test_a_server_is_played_by_the_release_that_is_nearest(version, release):
     assert nearest_release(version) is release

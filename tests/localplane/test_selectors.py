@@ -46,8 +46,7 @@ def test_labels_are_selected(text, selected):
     assert parse_selectors(PLAIN, text, "").matches(LABELS, {}) is selected
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
+@for_each_case(
     [
         ("!!", "unable to parse requirement: found '!', expected: identifier"),
         ("a=b=c", "found '=', expected: ',' or 'end of string'"),
@@ -61,7 +60,7 @@ def test_labels_are_selected(text, selected):
         ("a=-", 'unable to parse requirement: values[0]: Invalid value: "-": a valid label must be'),
         ("-a", 'unable to parse requirement: key: Invalid value: "-a": name part must consist of'),
         ("(", "found '(', expected: !, identifier, or 'end of string'"),
-    ],
+    ]
 )
 def test_what_is_no_label_selector_is_refused_in_upstreams_words(text, fault):
     with pytest.raises(StatusError) as refused:

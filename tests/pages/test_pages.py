@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.pages.following import alike
 from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
-from tests.violations import for_each
+from tests.violations import for_each, for_each_case
 
 INDEX = "examples/reservations/README.md"
 EXAMPLES = [page for page in FOLLOWED if page.path.startswith("examples/") and page.path != INDEX and not page.long]
@@ -31,7 +31,7 @@ def test_a_page_can_be_followed_to_the_letter(page, follow):
     assert not differing, "\n".join(differing)
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=name)
+@for_each(EXAMPLES, name=name)
 def test_each_manifest_of_an_example_is_in_its_page(page):
     folder = (ROOT / page.path).parent
     named = set(re.findall(r"[\w-]+\.yaml", (ROOT / page.path).read_text()))
@@ -62,8 +62,7 @@ def test_no_page_deletes_a_kind_that_others_use(path):
     assert [kind for kind in deleted_kinds(path.read_text()) if not kind.endswith(".example.com")] == []
 
 
-@pytest.mark.parametrize(
-    ("shown", "printed", "same"),
+@for_each_case(
     [
         pytest.param("NAME   AGE\na      1s\n", "NAME  AGE\na     2m5s\n", True, id="ages"),
         pytest.param("pod web-7d4b8c9f6d-x2x4z\n", "pod web-5c6d7f8b9d-b2c4d\n", True, id="made-up-names"),
@@ -78,7 +77,7 @@ def test_no_page_deletes_a_kind_that_others_use(path):
         pytest.param("in … s\n", "in 12 s\n", True, id="a-word-left-out"),
         pytest.param("a\nc\n", "a\nb\nc\n", False, id="a-line-too-few"),
         pytest.param("40 pods\n", "41 pods\n", False, id="another-number"),
-    ],
+    ]
 )
 def test_what_changes_from_run_to_run_is_not_compared(shown, printed, same):
     assert alike(shown, printed) is same

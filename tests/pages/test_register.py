@@ -3,11 +3,9 @@
 import ast
 from pathlib import PurePath
 
-import pytest
-
 from tests.pages.reading import ROOT, blocks, pages
 from tests.pages.register import BY_THE_READER, ELSEWHERE, FOLLOWED, NOBODY_ANSWERS, keys, place
-from tests.violations import for_each
+from tests.violations import for_each, for_each_case
 
 
 @for_each(pages())
@@ -25,7 +23,7 @@ def test_nothing_is_registered_that_no_page_has():
     assert idle == [], "no followed page has such a command"
 
 
-@pytest.mark.parametrize(("page", "test"), [(key.partition("#")[0], test) for key, test in ELSEWHERE.items()])
+@for_each_case([(key.partition("#")[0], test) for key, test in ELSEWHERE.items()])
 def test_who_runs_a_page_elsewhere_reads_it(page, test):
     tree = ast.parse((ROOT / test).read_text())
     told = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

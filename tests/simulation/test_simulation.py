@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -98,30 +98,30 @@ SIMULATIONS = {
 
 
 @pytest.mark.parametrize("name", SIMULATIONS)
-def test_no_seed_violates_anything(name):
-    simulation = SIMULATIONS[name]
-    (ran,) = simulation.play(f"--seeds {simulation.seeds} --jobs 1")
-    print(ran.output)
-    assert ran.code == 0, ran.output
-    assert f"seeds {simulation.seeds}," in ran.output
-    assert "violations: 0" in ran.output
-
-
-@pytest.mark.parametrize("name", SIMULATIONS)
-def test_the_same_seed_is_the_same_history_to_the_byte(name):
-    simulation = SIMULATIONS[name]
-    one, other = (simulation.play(*(f"{seed} --whole" for seed in simulation.replayed)) for _ in range(2))
-    assert [ran.output.count("digest ") for ran in one] == [1] * len(simulation.replayed)
-    assert one == other
-
-
-@pytest.mark.parametrize("name", SIMULATIONS)
-def test_each_broken_rule_is_found(name):
+def test_no_seed_violates_anything_each_is_the_same_to_the_byte_and_each_broken_rule_is_found(name):
+    """One test of three, which would start two processes each: that takes as long as a dozen seeds."""
     simulation = SIMULATIONS[name]
     known = importlib.import_module(f"{simulation.package}.mutations").BY_NAME
     assert_none(f"{mutation} is no mutation" for mutation in simulation.finds.keys() - known.keys())
-    ran = simulation.play(*map(simulation.broken, simulation.finds))
-    assert_none(unfound(dict(zip(simulation.finds, ran, strict=True))))
+    replays = [f"{seed} --whole" for seed in simulation.replayed]
+    every, *one = simulation.play(f"--seeds {simulation.seeds} --jobs 1", *replays)
+    ran = simulation.play(*replays, *map(simulation.broken, simulation.finds))
+    again, broken = ran[: len(replays)], dict(zip(simulation.finds, ran[len(replays) :], strict=True))
+    print(every.output)
+    assert_none([*violations(every, seeds=simulation.seeds), *differences(one, again), *unfound(broken)])
+
+
+def violations(ran: Ran, *, seeds: int) -> Iterator[str]:
+    """Yield what was printed if a seed violates anything, or not all were played."""
+    if ran.code != 0 or f"seeds {seeds}," not in ran.output or "violations: 0" not in ran.output:
+        yield f"{seeds} seeds, exit code {ran.code}:\n{ran.output}"
+
+
+def differences(one: Sequence[Ran], again: Sequence[Ran]) -> Iterator[str]:
+    """Yield what was printed of each seed that is another history in another process, or none."""
+    for ran, other in zip(one, again, strict=True):
+        if ran.output.count("digest ") != 1 or ran != other:
+            yield f"not the same history, exit codes {ran.code} and {other.code}:\n{ran.output}\n{other.output}"
 
 
 def unfound(runs: Mapping[str, Ran]) -> Iterator[str]:
@@ -139,3 +139,14 @@ def test_a_rule_that_is_not_broken_is_named_as_not_found():
     told = list(unfound({"sound": sound, "wrong": wrong, "broken": broken}))
     assert [text.partition(" was not found")[0] for text in told] == ["sound", "wrong"]
     assert "unrecognized arguments: --no-such-option" in told[1]
+
+
+def test_violations_and_different_histories_are_told():
+    sound = Ran(0, "seeds 3, violations: 0")
+    assert list(violations(sound, seeds=3)) == []
+    for ran in (Ran(1, "seeds 3, violations: 1"), Ran(0, "violations: 0"), Ran(2, sound.output)):
+        assert list(violations(ran, seeds=3)), ran
+    same, other = Ran(0, "digest 1"), Ran(0, "digest 2")
+    assert list(differences([same], [same])) == []
+    for ran, again in ((same, other), (same, Ran(1, "digest 1")), (Ran(0, ""), Ran(0, ""))):
+        assert list(differences([ran], [again])), (ran, again)

@@ -4,6 +4,7 @@ from pydantic import ValidationError
 from dra.api.configuration import ControllerConfiguration, ControllerMode, Endpoint, LogFormat
 from dra.cel.object_rules import CompiledRule
 from dra.model.references import GroupResource
+from tests.violations import for_each_case
 
 
 def problems(content):
@@ -41,8 +42,7 @@ def test_files_are_written_in_camel_case():
     assert (chosen.logging.format, chosen.probes) == (LogFormat.TEXT, Endpoint(address="127.0.0.1", port=0))
 
 
-@pytest.mark.parametrize(
-    ("content", "field"),
+@for_each_case(
     [
         pytest.param({"mod": "replace"}, "mod", id="unknown-field"),
         pytest.param({"leaderElection": {"leaseSecond": 20}}, "leaderElection.leaseSecond", id="unknown-field-inside"),
@@ -54,7 +54,7 @@ def test_files_are_written_in_camel_case():
         pytest.param({"releaseRules": [{"resource": "jobs.batch"}]}, "releaseRules.0.expression", id="half-a-rule"),
         pytest.param({"releaseFinished": "perhaps"}, "releaseFinished", id="neither-yes-nor-no"),
         pytest.param({"logging": {"level": "loud"}}, "logging.level", id="no-such-level"),
-    ],
+    ]
 )
 def test_mistakes_are_answered_with_the_name_of_the_field(content, field):
     assert list(problems(content)) == [field]
@@ -83,8 +83,7 @@ def condition(kind, status="True"):
     return {"status": {"conditions": [{"type": kind, "status": status}]}}
 
 
-@pytest.mark.parametrize(
-    ("resource", "content", "over"),
+@for_each_case(
     [
         pytest.param("jobs.batch", condition("Complete"), True, id="job-complete"),
         pytest.param("jobs.batch", condition("Failed"), True, id="job-failed"),
@@ -96,12 +95,12 @@ def condition(kind, status="True"):
         pytest.param("jobsets.jobset.x-k8s.io", condition("StartupPolicyCompleted"), False, id="jobset-started"),
         pytest.param("pods", {"status": {"phase": "Succeeded"}}, True, id="pod-succeeded"),
         pytest.param("pods", {"status": {"phase": "Running"}}, False, id="pod-running"),
-    ],
+    ]
 )
 def test_built_in_rules(resource, content, over):
     assert CompiledRule(ControllerConfiguration().release_rules_by_resource()[resource]).holds(content) is over
 
 
-@pytest.mark.parametrize("resource", ControllerConfiguration().release_rules_by_resource())
+@for_each_case(ControllerConfiguration().release_rules_by_resource())
 def test_built_in_rules_name_kinds_as_kubectl_does(resource):
     assert str(GroupResource.parse(resource)) == resource

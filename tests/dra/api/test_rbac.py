@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 
 from dra.api.rbac import (
@@ -15,6 +14,7 @@ from dra.api.rbac import (
     RolePurpose,
     permissions,
 )
+from tests.violations import for_each
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -46,7 +46,7 @@ def granted(kind, name):
     }
 
 
-@pytest.mark.parametrize("purpose", list(RolePurpose), ids=str)
+@for_each(list(RolePurpose), name=str)
 def test_each_role_of_deploy_has_these_rights_and_no_others(purpose):
     assert granted("ClusterRole", purpose.value) == set(permissions(CLUSTER_ROLE_RULES[purpose]))
 

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from dra.api.configuration import ConfigurationSection
 from dra.api.unknown_fields import unknown_field_text
+from tests.violations import for_each_case
 
 
 class Limits(ConfigurationSection):
@@ -22,8 +23,7 @@ class Document(ConfigurationSection):
     free: Mapping[str, object] = {}
 
 
-@pytest.mark.parametrize(
-    ("where", "text"),
+@for_each_case(
     [
         pytest.param(("nodeselector",), "did you mean nodeSelector?", id="letters-of-another-case"),
         pytest.param(("node_selector",), "did you mean nodeSelector?", id="the-name-in-python"),
@@ -34,7 +34,7 @@ class Document(ConfigurationSection):
         pytest.param(("zone",), "known are byName, free, nodeSelector, profiles", id="far-from-all"),
         pytest.param(("x" * 100_000,), "known are byName, free, nodeSelector, profiles", id="a-long-name"),
         pytest.param(("profiles", 0, 7), "known are maxEvictions, pause", id="a-number"),
-    ],
+    ]
 )
 def test_the_field_that_is_meant_is_named(where, text):
     assert unknown_field_text(Document, where) == f"unknown field; {text}"

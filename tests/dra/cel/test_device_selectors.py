@@ -10,6 +10,7 @@ from dra.cel.device_selectors import (
     device_input,
 )
 from dra.model.slices import Device
+from tests.violations import for_each_case
 
 GPU = device_input(
     "gpu.example.com",
@@ -29,8 +30,7 @@ GPU = device_input(
 )
 
 
-@pytest.mark.parametrize(
-    ("expression", "answer"),
+@for_each_case(
     [
         ('device.driver == "gpu.example.com"', True),
         ('device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0', True),
@@ -46,7 +46,7 @@ GPU = device_input(
         ('has(device.capacity["gpu.example.com"].odd)', False),
         ('device.attributes["gpu.example.com"].?missing.orValue(1) == 1', True),
         ("device.allowMultipleAllocations", False),
-    ],
+    ]
 )
 def test_a_selector_matches(expression, answer):
     assert CompiledSelector(expression).evaluate(GPU) is answer

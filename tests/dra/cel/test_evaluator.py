@@ -6,6 +6,7 @@ import pytest
 from dra.api.configuration import ControllerConfiguration
 from dra.cel.configured_rules import compiled_rules
 from dra.cel.object_rules import MalformedRuleError, RuleError, compile_workload_rules
+from tests.violations import for_each_case
 
 IDLE = """
 import sys
@@ -30,7 +31,7 @@ DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize("rule", DEFAULTS)
+@for_each_case(DEFAULTS)
 def test_the_default_rules_are_valid_without_a_check(rule):
     try:
         rule.holds({"apiVersion": "v1", "kind": "Unknown", "metadata": {"name": "a"}, "spec": {}, "status": {}})

@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from dra.cel.expressions import NESTING_MAX
 from dra.cel.object_rules import CompiledRule, MalformedRuleError, RuleError, WorkloadRules
+from tests.violations import for_each_case
 
 JOB_DONE = "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] && c.status == 'True')"
 
 
-@pytest.mark.parametrize(
-    ("expression", "content", "holds"),
+@for_each_case(
     [
         pytest.param("object.status.phase == 'Done'", {"status": {"phase": "Done"}}, True, id="yes"),
         pytest.param("object.status.phase == 'Done'", {"status": {"phase": "Running"}}, False, id="no"),
@@ -31,7 +31,7 @@ JOB_DONE = "object.status.conditions.exists(c, c.type in ['Complete', 'Failed'] 
         pytest.param(
             JOB_DONE, {"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}, False, id="suspended"
         ),
-    ],
+    ]
 )
 def test_answers(expression, content, holds):
     assert CompiledRule(expression).holds(content) is holds

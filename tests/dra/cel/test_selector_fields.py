@@ -1,6 +1,5 @@
 """What selectors read of a device, judged by the selectors themselves."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,12 +7,12 @@ from dra.cel import device_selectors
 from dra.cel.device_selectors import CompiledSelector, SelectorError, device_input
 from dra.cel.selector_fields import SelectorField, fields_read
 from dra.model.slices import Device
+from tests.violations import for_each_case
 
 DRIVER = "gpu.example.com"
 
 
-@pytest.mark.parametrize(
-    ("expression", "read"),
+@for_each_case(
     [
         ("true", set()),
         ('device.driver == "gpu.example.com"', {SelectorField("driver")}),
@@ -28,15 +27,14 @@ DRIVER = "gpu.example.com"
         ('device.attributes["a.b"].exists(k, k == "x")', {SelectorField("attributes", "a.b")}),
         ('"device" == device.driver', {SelectorField("driver")}),
         ("""'"' == device.driver || "'device'" == "x" """, {SelectorField("driver")}),
-    ],
+    ]
 )
 def test_what_is_spelled_out_is_read(expression, read):
     CompiledSelector(expression)
     assert fields_read(expression) == read
 
 
-@pytest.mark.parametrize(
-    "expression",
+@for_each_case(
     [
         'device["driver"] == "x"',
         'device.attributes["a" + ".b"].model == "x"',
@@ -48,7 +46,7 @@ def test_what_is_spelled_out_is_read(expression, read):
         'device.attributes["a\\u002eb"].model == "x"',
         'device.driver == "https://example.com"',
         'device.driver == """a"""',
-    ],
+    ]
 )
 def test_of_all_else_it_is_not_told(expression):
     CompiledSelector(expression)
@@ -82,7 +80,7 @@ DEVICES = st.builds(
 )
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@for_each_case(EXPRESSIONS)
 def test_devices_that_cannot_be_told_apart_have_one_answer(expression):
     remembering, asked = CompiledSelector(expression), CompiledSelector(expression)
 

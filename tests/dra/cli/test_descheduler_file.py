@@ -6,6 +6,7 @@ import yaml
 
 from dra.api.durations import SECOND
 from dra.cli.descheduler_file import FieldLines, load, parse, read, repair_indentation
+from tests.violations import for_each_case
 
 SAMPLE = """\
 apiVersion: descheduler/v1alpha2
@@ -262,7 +263,7 @@ DOCUMENTED = [
 ]
 
 
-@pytest.mark.parametrize(("content", "plugins"), DOCUMENTED)
+@for_each_case(DOCUMENTED)
 def test_a_documented_configuration_is_read_without_a_warning(content, plugins):
     found = parse(yaml.safe_dump(content), name="file")
     (profile,) = found.descheduling.profiles

@@ -9,6 +9,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from dra.cli.main import main
+from tests.violations import for_each_case
 
 
 @pytest.fixture
@@ -130,8 +131,7 @@ def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
     assert "address already in use" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
+@for_each_case(
     [
         ("lo", ["local"]),
         ("demo --p", ["--pods"]),
@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
         ("manifests annotate", ["annotate-nodes"]),
         ("examples dr", ["drain"]),
         ("examples drain/s", ["drain/service.yaml"]),
-    ],
+    ]
 )
 def test_a_shell_completes_commands_options_and_names(words, offered):
     *typed, last = words.split()

@@ -14,6 +14,7 @@ from dra.engine.device_usage.promql import NAMES_BYTES_MAX
 from dra.engine.device_usage.timelines import SPANS
 from tests.controller.extender.authority import SERVER, Authority
 from tests.dra.cli.recorded_prometheus import DAY, NOW, TEAMS, RecordedPrometheus, serving
+from tests.violations import for_each_case
 
 SLEEP = UsageGroup("idlers", "jobs.batch/sleep", "gpus")
 
@@ -215,8 +216,7 @@ def test_lines_of_other_namespaces_are_dropped():
     assert all('{claim_namespace="workers"}' in text for text in ranges)
 
 
-@pytest.mark.parametrize(
-    ("server", "text"),
+@for_each_case(
     [
         pytest.param(
             {"status": 422, "body": json.dumps({"status": "error", "error": "too many\x1b[2J samples"})},
@@ -237,7 +237,7 @@ def test_lines_of_other_namespaces_are_dropped():
         pytest.param(
             {"body": json.dumps({"status": "success", "data": {"result": [1, "x"]}})}, "another form", id="no-time"
         ),
-    ],
+    ]
 )
 def test_what_is_no_answer_names_the_server(server, text):
     with serving(RecordedPrometheus({}, **server)) as url, pytest.raises(PrometheusError, match=text) as error:

@@ -47,6 +47,7 @@ from tests.dra.engine.simulation.requests import RequestOutcome
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
 from tests.dra.engine.simulation.write_checker import ControllerWriteChecker
+from tests.violations import for_each_case
 
 A = PodShape(claims=("a",))
 B = PodShape(claims=("b",))
@@ -477,8 +478,7 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
         histories.play_history(history)
 
 
-@pytest.mark.parametrize(
-    "history",
+@for_each_case(
     [
         pytest.param(
             CREATED_AGAIN_AFTER_AN_ENTRY_WITHOUT_ITS_RECORD, id="created-again-after-an-entry-without-its-record"
@@ -491,7 +491,7 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
         pytest.param(NODE_BACK_WHILE_THE_CLAIM_IS_FREED, id="node-back-while-the-claim-is-freed"),
         pytest.param(NODE_BACK_FOR_ANOTHER_CYCLE, id="node-back-for-another-cycle"),
         pytest.param(NODES_DELETED_WHILE_A_PLUGIN_HOLDS_A_POD_BACK, id="nodes-deleted-while-a-plugin-holds-a-pod-back"),
-    ],
+    ]
 )
 def test_a_history_in_which_a_rule_of_the_engine_was_wrong_breaks_no_invariant(history):
     histories.play_history(history)

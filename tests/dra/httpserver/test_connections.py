@@ -14,6 +14,7 @@ from dra.httpserver.connections import (
     ConnectionTable,
     DropReason,
 )
+from tests.violations import for_each_case
 
 BOUNDS = ConnectionLimits(max_connections=4, max_opening=3, request_timeout=10.0, idle_timeout=20.0)
 OPENING, IDLE, ANSWERING, BUSY = ConnectionState
@@ -31,8 +32,7 @@ def connections(*there, bounds=BOUNDS):
     return found, made
 
 
-@pytest.mark.parametrize(
-    ("there", "gives_way"),
+@for_each_case(
     [
         pytest.param([], None, id="there-is-room"),
         pytest.param([("a", OPENING)] * 3, 0, id="the-oldest-of-one-address"),
@@ -41,7 +41,7 @@ def connections(*there, bounds=BOUNDS):
         pytest.param([("a", OPENING), *[("s", BUSY)] * 3], 0, id="one-that-asks-nothing-before-one-that-is-answered"),
         pytest.param([*[("s", IDLE)] * 3, ("a", OPENING)], 3, id="one-that-asks-nothing-before-one-that-has-asked"),
         pytest.param([("s", IDLE), *[("s", BUSY)] * 3], 0, id="an-idle-one-before-one-that-is-answered"),
-    ],
+    ]
 )
 def test_who_gives_way_to_a_new_connection(there, gives_way):
     found, made = connections(*there)

@@ -8,6 +8,7 @@ from dra.kube.codec import NESTING_MAX, codec_of, raise_recursion_limit
 from dra.kube.resources import JOBS, PODS
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from tests.dra.kube.scripted import page, pod
+from tests.violations import combinations, for_each_case
 
 
 class Spec(Struct, frozen=True):
@@ -33,8 +34,12 @@ def test_a_page_has_items_a_version_and_a_token():
     assert (got.resource_version, got.token, got.first) == ("10", "next", True)
 
 
-@pytest.mark.parametrize("model", [Sized, PartialObjectMetadata, UnstructuredObject])
-@pytest.mark.parametrize("body", [{"metadata": {}, "items": None}, {"metadata": {}}, {"metadata": {}, "items": []}])
+@for_each_case(
+    combinations(
+        [Sized, PartialObjectMetadata, UnstructuredObject],
+        [{"metadata": {}, "items": None}, {"metadata": {}}, {"metadata": {}, "items": []}],
+    )
+)
 def test_a_list_of_nothing_may_be_null(model, body):
     assert codec_of(PODS, model).page(json.dumps(body).encode(), first=True).items == []
 
@@ -45,8 +50,7 @@ def test_one_object_that_does_not_fit_is_named_and_the_others_are_there():
     assert [meta.key for meta in got.unreadable] == [("ml", "b")]
 
 
-@pytest.mark.parametrize("model", [Sized, UnstructuredObject])
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"items": {}}', b'{"kind": "Status"}'])
+@for_each_case(combinations([Sized, UnstructuredObject], [b"<html>", b"[]", b'{"items": {}}', b'{"kind": "Status"}']))
 def test_what_is_no_list_is_an_error(model, body):
     with pytest.raises(msgspec.DecodeError):
         codec_of(PODS, model).page(body, first=True)

@@ -20,6 +20,7 @@ from dra.kube.lease_rules import (
     observe_lease,
 )
 from dra.model.meta import ObjectMeta
+from tests.violations import for_each_case
 
 TERMS = ElectionTimings(lease_duration=15, renew_deadline=10.0, retry_period=2.0, request_timeout=10.0)
 
@@ -31,8 +32,7 @@ def lease(holder, *, renewed="t0", version="1", answered=None):
     return Lease(metadata=meta, spec=spec)
 
 
-@pytest.mark.parametrize(
-    ("seen", "leading", "now", "decision"),
+@for_each_case(
     [
         pytest.param(None, False, 0.0, CreateLease(), id="no-lease"),
         pytest.param(
@@ -52,7 +52,7 @@ def lease(holder, *, renewed="t0", version="1", answered=None):
         pytest.param(ObservedLease(lease("x"), 0.0), False, 14.9, AwaitLease(until=15.0), id="somebody-elses"),
         pytest.param(ObservedLease(lease("x"), 0.0), False, 15.0, AcquireLease(lease("x")), id="expired"),
         pytest.param(ObservedLease(lease("x"), 90.0), True, 91.0, AwaitLease(until=105.0), id="taken-from-us"),
-    ],
+    ]
 )
 def test_decisions(seen, leading, now, decision):
     assert decide(seen, identity="me", is_leader=leading, now=now) == decision
@@ -72,8 +72,7 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
     assert observe_lease(first, second, now=5.0).since == since
 
 
-@pytest.mark.parametrize(
-    ("decision", "since", "previous_writes_until", "previous"),
+@for_each_case(
     [
         pytest.param(CreateLease(), None, LONG_PAST, "", id="first-of-all"),
         pytest.param(AcquireLease(lease("")), 99.5, 110.0, "", id="given-back"),
@@ -85,7 +84,7 @@ def test_a_lease_expires_from_the_last_sign_of_life_that_we_saw(second, since):
         pytest.param(AcquireLease(lease("x")), 85.0, 110.0, "x", id="expired"),
         pytest.param(CreateLease(lease("x")), 80.0, 110.0, "x", id="deleted-and-expired"),
         pytest.param(AcquireLease(lease("me")), 99.0, 124.0, "me", id="of-the-process-before-us"),
-    ],
+    ]
 )
 def test_a_new_leader_knows_until_when_late_writes_may_come(decision, since, previous_writes_until, previous):
     seen = None if since is None else ObservedLease(decision.lease, since)

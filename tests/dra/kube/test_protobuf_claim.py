@@ -9,6 +9,7 @@ from dra.kube.resources import CLAIMS
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
 from tests.dra.kube.scripted import Scripted, client_of, ok, refusal
+from tests.violations import for_each_case
 
 SPEC = b'\x0a\x1f{"kind": "GpuConfig",  "a":   1}'
 """Field 2 of a claim, of which nothing is declared: here, whatever the bytes are, they must stay."""
@@ -143,8 +144,7 @@ async def test_a_race_that_is_lost_is_run_again():
     assert (await rewrite(transport)).metadata.resource_version == "10"
 
 
-@pytest.mark.parametrize(
-    ("there", "decided_on", "like"),
+@for_each_case(
     [
         pytest.param({}, {}, True, id="the-same"),
         pytest.param({"version": "9"}, {}, True, id="another-version"),
@@ -154,7 +154,7 @@ async def test_a_race_that_is_lost_is_run_again():
         pytest.param({}, {"annotations": {"a": "1"}}, False, id="another-annotation"),
         pytest.param({}, {"finalizers": []}, False, id="another-finalizer"),
         pytest.param({}, {"deletionTimestamp": "2026-11-20T12:00:00Z"}, False, id="being-deleted"),
-    ],
+    ]
 )
 def test_a_version_is_like_another_if_a_decision_would_be_the_same(there, decided_on, like):
     assert ProtobufClaim(claim(**{"entries": [b"a"], **there})).is_like(known(**decided_on)) is like

@@ -452,12 +452,14 @@ async def test_a_frame_that_is_too_long_makes_the_reflector_list(clock):
         assert work.told == ["+a:a@1", "synced@10", "+a:a@11", "synced@10 again"]
 
 
+USUAL_MANAGED_FIELDS = [{"fieldsV1": {f"f:{i}": {} for i in range(300)}}]
+
+
 def usual(name):
     """A pod as service meshes and training operators make them: 20 KiB, mostly of environment and managed fields."""
     container = {"env": [{"name": f"VARIABLE_{i}", "value": "v" * 40} for i in range(20)], "image": "x" * 60}
     limits = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}}
-    managed = [{"fieldsV1": {f"f:{i}": {} for i in range(300)}}]
-    metadata = {**pod(name)["metadata"], "managedFields": managed}
+    metadata = {**pod(name)["metadata"], "managedFields": USUAL_MANAGED_FIELDS}
     return {"metadata": metadata, "spec": {"containers": [{**container, **limits, "name": f"c{i}"} for i in range(12)]}}
 
 

@@ -8,8 +8,7 @@ from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, InvalidNameError, Reso
 from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("resource", "arguments", "path"),
+@for_each_case(
     [
         pytest.param(PODS, (), "/api/v1/pods", id="core-all-namespaces"),
         pytest.param(PODS, ("ml",), "/api/v1/namespaces/ml/pods", id="core-one-namespace"),
@@ -23,7 +22,7 @@ from tests.violations import for_each_case
             "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/a.b/status",
             id="group",
         ),
-    ],
+    ]
 )
 def test_a_resource_has_the_path_that_it_is_served_under(resource, arguments, path):
     assert resource.path(*arguments) == path

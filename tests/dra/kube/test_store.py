@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from dra.kube.codec import ObjectIdentity
 from dra.kube.store import Deleted, ServerRestored, Store, Synced, Upserted
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from tests.violations import for_each_case
 
 
 def obj(name="a", *, uid="1", version=1, labels=None):
@@ -48,8 +49,7 @@ def relist(store, *objects, version=100, unreadable=()):
     return [short(change) for change in out]
 
 
-@pytest.mark.parametrize(
-    ("calls", "changes"),
+@for_each_case(
     [
         pytest.param([("upsert", obj())], ["+a1@1"], id="new"),
         pytest.param([("upsert", obj()), ("upsert", obj(version=2))], ["+a1@1", "+a1@2"], id="changed"),
@@ -79,7 +79,7 @@ def relist(store, *objects, version=100, unreadable=()):
         pytest.param(
             [("upsert", obj(version="x")), ("upsert", obj(version="a"))], ["+a1@x", "+a1@a"], id="versions-of-no-order"
         ),
-    ],
+    ]
 )
 def test_what_is_told_is_what_has_changed(calls, changes):
     assert told(Store(), *calls) == changes

@@ -4,6 +4,7 @@ import pytest
 
 from dra.kube.backoff import Backoff
 from tests.dra.kube.virtual import LivelockError, VirtualLoop
+from tests.violations import combinations, for_each_case
 
 
 def run(main):
@@ -27,8 +28,7 @@ async def until(due, *, after):
             continue
 
 
-@pytest.mark.parametrize("begin", [0.0, 0.1, 1.0, 1e3, 1e6])
-@pytest.mark.parametrize("rest", [1e-15, 5e-10, 1e-9, 0.1])
+@for_each_case(combinations([0.0, 0.1, 1.0, 1e3, 1e6], [1e-15, 5e-10, 1e-9, 0.1]))
 def test_two_who_wait_for_less_than_a_nanosecond_do_not_keep_each_other_awake(begin, rest):
     async def both():
         await asyncio.sleep(begin)

@@ -4,6 +4,7 @@ import pytest
 
 from dra.model.autoscalers import DO_NOT_DISRUPT, SCALE_DOWN_DISABLED, DeletionSign, deletion_sign
 from tests.dra.engine.examples import node
+from tests.violations import for_each_case
 
 NODE_POOL = {"karpenter.sh/nodepool": "default"}
 CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
@@ -11,8 +12,7 @@ TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 DISRUPTED = "karpenter.sh/disrupted"
 
 
-@pytest.mark.parametrize(
-    ("found", "sign"),
+@for_each_case(
     [
         pytest.param(node("n1"), None, id="none"),
         pytest.param(node("n1", taints=["node.kubernetes.io/unreachable"]), None, id="another-taint"),
@@ -24,14 +24,13 @@ DISRUPTED = "karpenter.sh/disrupted"
         pytest.param(
             node("n1", labels=NODE_POOL, taints=[DISRUPTED]), DeletionSign.DISRUPTED, id="disrupted-in-a-pool"
         ),
-    ],
+    ]
 )
 def test_the_most_certain_sign_counts(found, sign):
     assert deletion_sign(found) is sign
 
 
-@pytest.mark.parametrize(
-    ("mark", "annotations", "shows"),
+@for_each_case(
     [
         pytest.param({"taints": [CANDIDATE]}, {SCALE_DOWN_DISABLED: "true"}, False, id="kept"),
         pytest.param({"taints": [CANDIDATE]}, {SCALE_DOWN_DISABLED: "yes"}, True, id="a-value-without-effect"),
@@ -40,7 +39,7 @@ def test_the_most_certain_sign_counts(found, sign):
         pytest.param({"labels": NODE_POOL}, {DO_NOT_DISRUPT: "true"}, False, id="kept-in-a-pool"),
         pytest.param({"labels": NODE_POOL}, {SCALE_DOWN_DISABLED: "true"}, True, id="karpenter-does-not-read-it"),
         pytest.param({"taints": [DISRUPTED]}, {DO_NOT_DISRUPT: "true"}, True, id="too-late-for-karpenter"),
-    ],
+    ]
 )
 def test_an_annotation_keeps_a_node_whose_deletion_has_not_begun(mark, annotations, shows):
     assert (deletion_sign(node("n1", annotations=annotations, **mark)) is not None) is shows

@@ -10,6 +10,7 @@ from dra.model.claims import (
     has_binding_failure,
 )
 from tests.dra.engine.examples import allocation, claim
+from tests.violations import for_each_case
 
 
 def failing(*results, reported):
@@ -34,8 +35,7 @@ def failing(*results, reported):
     return msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, devices=statuses))
 
 
-@pytest.mark.parametrize(
-    ("results", "reported", "failed"),
+@for_each_case(
     [
         pytest.param([("gpu-0", ["Broken"])], [("gpu-0", "Broken", "True")], True, id="reported"),
         pytest.param([("gpu-0", ["Broken"])], [("gpu-0", "Broken", "False")], False, id="reported-as-false"),
@@ -44,7 +44,7 @@ def failing(*results, reported):
         pytest.param([("gpu-0", ["Broken"])], [("gpu-1", "Broken", "True")], False, id="another-device"),
         pytest.param([("gpu-0", []), ("gpu-1", ["Off"])], [("gpu-1", "Off", "True")], True, id="one-of-several"),
         pytest.param([("gpu-0", ["Broken"])], [], False, id="nothing-reported"),
-    ],
+    ]
 )
 def test_a_binding_fails_by_the_conditions_its_allocation_names(results, reported, failed):
     assert has_binding_failure(failing(*results, reported=reported)) is failed

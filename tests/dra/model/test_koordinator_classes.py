@@ -37,8 +37,7 @@ def test_the_label_gives_the_class_first():
     assert priority_class(pod(9500, **{"koordinator.sh/priority-class": "gold"})) is PriorityClass.PROD
 
 
-@pytest.mark.parametrize(
-    ("label", "wanted"),
+@for_each_case(
     [
         ("BE", QosClass.BE),
         ("LS", QosClass.LS),
@@ -47,7 +46,7 @@ def test_the_label_gives_the_class_first():
         ("SYSTEM", QosClass.LSE),
         ("ls", QosClass.NONE),
         ("", QosClass.NONE),
-    ],
+    ]
 )
 def test_qos_classes(label, wanted):
     assert qos_class(pod(**{"koordinator.sh/qosClass": label})) is wanted

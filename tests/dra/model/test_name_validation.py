@@ -4,6 +4,7 @@ import pytest
 
 from dra.model import name_validation
 from dra.model.name_validation import NameFormat
+from tests.violations import for_each_case
 
 LABEL_FAULT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -17,8 +18,7 @@ SUBDOMAIN_FAULT = (  # recorded from the real server
 )
 
 
-@pytest.mark.parametrize(
-    ("check", "text", "faults"),
+@for_each_case(
     [
         pytest.param(name_validation.dns1123_label, "gpu-0", [], id="label"),
         pytest.param(
@@ -50,7 +50,7 @@ SUBDOMAIN_FAULT = (  # recorded from the real server
         ),
         pytest.param(name_validation.path_segment, "system:node", [], id="role"),
         pytest.param(name_validation.path_segment, "a/b", ["may not contain '/'"], id="role-with-slash"),
-    ],
+    ]
 )
 def test_faults_of_a_text(check, text, faults):
     assert check(text) == faults

@@ -64,8 +64,7 @@ def test_operators(operator, key, values, holds):
     assert reaches(by_labels(requirement(key, operator, *values))) is holds
 
 
-@pytest.mark.parametrize(
-    ("terms", "reached"),
+@for_each_case(
     [
         pytest.param([], False, id="no-term-matches-nothing"),
         pytest.param([NodeSelectorTerm()], False, id="an-empty-term-matches-nothing"),
@@ -86,7 +85,7 @@ def test_operators(operator, key, values, holds):
             False,
             id="fields-and-labels-both",
         ),
-    ],
+    ]
 )
 def test_a_node_is_reached_if_any_term_matches(terms, reached):
     assert reaches(*terms) is reached

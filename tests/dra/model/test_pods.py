@@ -3,10 +3,10 @@ import pytest
 
 from dra.model.pods import POD_READY_TO_START_CONTAINERS, Pod, claim_names
 from tests.dra.engine.examples import pod
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("form", "names"),
+@for_each_case(
     [
         pytest.param({"claims": ()}, (), id="no-claims"),
         pytest.param({"claims": ("b", "a")}, ("b", "a"), id="in-the-order-of-the-spec"),
@@ -16,7 +16,7 @@ from tests.dra.engine.examples import pod
         pytest.param({"claims": (), "templates": {"gpu": None}}, (), id="none-is-needed"),
         pytest.param({"claims": ("a",), "templates": {"gpu": "x"}}, ("a", "x"), id="both"),
         pytest.param({"claims": ("x",), "templates": {"gpu": "x"}}, ("x",), id="generated-and-named"),
-    ],
+    ]
 )
 def test_which_claims_a_pod_uses(form, names):
     assert claim_names(pod("a", **form)) == names

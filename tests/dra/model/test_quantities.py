@@ -102,8 +102,7 @@ def test_a_quantity_is_written_in_its_canonical_form(text, written):
     assert canonical(parse(text), format_of(text)) == written
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
+@for_each_case(
     [
         ("1e0", "1e0"),
         ("1.500", "1.500"),
@@ -115,7 +114,7 @@ def test_a_quantity_is_written_in_its_canonical_form(text, written):
         ("1024Mi", "1Gi"),
         ("0e0", "0"),
         ("1234567890123456789", "1234567890123456789"),
-    ],
+    ]
 )
 def test_a_quantity_that_was_read_is_written_as_the_api_server_does(text, written):
     assert reserialize(text) == written

@@ -6,7 +6,7 @@ import pytest
 
 from dra.cel.object_rules import CompiledRule
 from dra.model.workload_types import RELEASE_RULES
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case, named
 
 KUBEFLOW_JOBS: Final = ("pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs", "jaxjobs")
 JOB: Final = "jobs.batch"
@@ -87,9 +87,10 @@ def test_a_rule_holds_for_finished_workloads_only(resource, status, finished):
     assert CompiledRule(RELEASE_RULES[resource]).holds({"status": status}) is finished
 
 
-@pytest.mark.parametrize("content", [{}, {"status": {}}, {"status": None}], ids=["no-status", "empty", "null"])
-@pytest.mark.parametrize("resource", RELEASE_RULES)
-def test_a_workload_without_status_is_not_finished(resource, content):
+@for_each_case(
+    combinations(named([{}, {"status": {}}, {"status": None}], ["no-status", "empty", "null"]), RELEASE_RULES)
+)
+def test_a_workload_without_status_is_not_finished(content, resource):
     assert CompiledRule(RELEASE_RULES[resource]).holds(content) is False
 
 

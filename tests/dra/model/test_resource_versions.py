@@ -1,10 +1,10 @@
 import pytest
 
 from dra.model.resource_versions import is_newer, list_covers
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("version", "known", "expected"),
+@for_each_case(
     [
         pytest.param("10", "9", True, id="numbers-not-texts"),
         pytest.param("9", "10", False, id="earlier"),
@@ -14,7 +14,7 @@ from dra.model.resource_versions import is_newer, list_covers
         pytest.param("a", "a", False, id="no-number-and-the-same"),
         pytest.param("9", "", True, id="none-known"),
         pytest.param("", "", False, id="none-at-all"),
-    ],
+    ]
 )
 def test_the_order_of_two_versions(version, known, expected):
     assert is_newer(version, known) is expected

@@ -1,7 +1,5 @@
 """The built-in expressions for suspended workloads hold while a controller has suspended the object, and only then."""
 
-import pytest
-
 from dra.cel.object_rules import CompiledRule
 from dra.model.workload_types import SUSPENDED_RULES
 from tests.dra.model.test_release_rules import KUBEFLOW_JOBS, KUEUE_WORKLOAD, VOLCANO_JOB, conditions, volcano
@@ -34,7 +32,7 @@ def test_an_expression_holds_for_suspended_workloads_only(resource, content, sus
     assert CompiledRule(SUSPENDED_RULES[resource]).holds(content) is suspended
 
 
-@pytest.mark.parametrize("resource", SUSPENDED_RULES)
+@for_each_case(SUSPENDED_RULES)
 def test_a_workload_that_says_nothing_is_not_suspended(resource):
     assert CompiledRule(SUSPENDED_RULES[resource]).holds({"spec": {}, "status": {}}) is False
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.model.terminal_escapes import escape_line, escape_terminal
+from tests.violations import for_each_case
 
 CLEAR, TITLE, CSI = "\x1b[2J", "\x1b]0;owned\x07", "\x9b2J"
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
+@for_each_case(
     [
         pytest.param("claim ml/train: “é” 語", "claim ml/train: “é” 語", id="ordinary"),
         pytest.param("a\tb\nc", "a\tb\nc", id="lines-and-tabs"),
@@ -24,7 +24,7 @@ CLEAR, TITLE, CSI = "\x1b[2J", "\x1b]0;owned\x07", "\x9b2J"
         pytest.param("ok\rbad", "ok\\u000dbad", id="writes-over-its-line"),
         pytest.param("a\u2028b", "a\\u2028b", id="another-end-of-a-line"),
         pytest.param("\u202egpj.exe", "\\u202egpj.exe", id="right-to-left"),
-    ],
+    ]
 )
 def test_what_reaches_a_terminal(text, left):
     assert escape_terminal(text, on_a_terminal=True) == left

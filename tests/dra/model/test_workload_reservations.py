@@ -10,13 +10,13 @@ from dra.model.claims import (
 )
 from dra.model.references import ConsumerReference, MalformedReferenceError
 from tests.dra.engine.examples import JOB, allocation, claim
+from tests.violations import for_each_case
 
 UNTOLD = ConsumerReference.parse("jobs.batch/train")
 OTHER = ConsumerReference.parse("jobs.batch/other", uid=workload_reservations.Uid("uid-other"))
 
 
-@pytest.mark.parametrize(
-    ("of", "expected"),
+@for_each_case(
     [
         pytest.param(claim(), None, id="reserved-for-nobody"),
         pytest.param(claim(workload=JOB), workload_reservations.WorkloadReservation(reference=JOB), id="annotation"),
@@ -60,7 +60,7 @@ OTHER = ConsumerReference.parse("jobs.batch/other", uid=workload_reservations.Ui
             workload_reservations.WorkloadReservation(reference=JOB),
             id="uid-told-after-we-had-found-another",
         ),
-    ],
+    ]
 )
 def test_both_forms_say_the_same(of, expected):
     assert workload_reservations.workload_reservation(of) == expected

@@ -65,8 +65,7 @@ def test_the_cgroups_of_best_effort_pods(path, expected):
     assert is_best_effort(tuple(filter(None, path.split("/")))) is expected
 
 
-@pytest.mark.parametrize(
-    ("name", "uid"),
+@for_each_case(
     [
         pytest.param("pod6f1d-11", "6f1d-11", id="cgroupfs"),
         pytest.param("kubepods-burstable-pod6f1d_11.slice", "6f1d-11", id="systemd-writes-dashes-as-underscores"),
@@ -75,7 +74,7 @@ def test_the_cgroups_of_best_effort_pods(path, expected):
         pytest.param("burstable", None, id="class"),
         pytest.param("crio-conmon-0123abcd.scope", None, id="monitor-of-cri-o"),
         pytest.param("kubepods-pod1.slice:cri-containerd:0123", None, id="stray-container"),
-    ],
+    ]
 )
 def test_the_uid_of_a_pod_is_in_the_name_of_its_cgroup(name, uid):
     assert pod_uid(name) == uid

@@ -9,10 +9,10 @@ from kubeletplugin.cgroups.cpu_hotplug import OfflineCpuTracker
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
 from tests.kubeletplugin.cgroups.trees import folders
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("looks", "back"),
+@for_each_case(
     [
         pytest.param([("0-7", "0-7")], "", id="nothing-happened"),
         pytest.param([("0-7", "0-7"), ("0-5,7", "0-5,7")], "", id="still-away"),
@@ -21,7 +21,7 @@ from tests.kubeletplugin.cgroups.trees import folders
         pytest.param([("0-7", "0-7"), ("0-5,7", "0-7")], "", id="taken-on-purpose"),
         pytest.param([("2-7", "0-7"), ("2-5,7", "0-5,7"), ("2-5,7", "0-7")], "6", id="never-had-the-others"),
         pytest.param([("0-5", "0-5"), ("0-5", "0-7")], "", id="a-cpu-that-is-new"),
-    ],
+    ]
 )
 def test_what_comes_back(looks, back):
     it = OfflineCpuTracker()

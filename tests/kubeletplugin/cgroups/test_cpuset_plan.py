@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from dra.engine.cpus.cpusets import CpuSet, parse
 from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion, order_cpuset_writes, plan_cpusets
 from tests.kubeletplugin.cgroups.trees import V1Kernel, path, shown, tree
+from tests.violations import combinations, for_each_case
 
 WIDE = {
     "": "0-7",
@@ -61,17 +62,22 @@ def test_containers_of_the_class_best_effort_have_what_owners_share_with_them():
     }
 
 
-@pytest.mark.parametrize("owner", ["pod0", "burstable/pod1", "besteffort/pod2"])
-@pytest.mark.parametrize(
-    ("born", "overlaps"),
-    [
-        pytest.param("new", {"pod0", "burstable/pod1", "besteffort/pod2"}, id="a-new-guaranteed-pod-beside-any-owner"),
-        pytest.param("burstable/new", {"burstable/pod1"}, id="a-new-burstable-pod-beside-an-owner-of-its-class"),
-        pytest.param("besteffort/new", {"besteffort/pod2"}, id="a-new-best-effort-pod-beside-an-owner-of-its-class"),
-        pytest.param("pod0/c", {"pod0"}, id="a-container-of-a-guaranteed-pod-that-is-there"),
-        pytest.param("burstable/pod1/c", {"burstable/pod1"}, id="a-container-of-a-burstable-pod-that-is-there"),
-        pytest.param("besteffort/pod2/c", {"besteffort/pod2"}, id="a-container-of-a-best-effort-pod-that-is-there"),
-    ],
+@for_each_case(
+    combinations(
+        ["pod0", "burstable/pod1", "besteffort/pod2"],
+        [
+            pytest.param(
+                "new", {"pod0", "burstable/pod1", "besteffort/pod2"}, id="a-new-guaranteed-pod-beside-any-owner"
+            ),
+            pytest.param("burstable/new", {"burstable/pod1"}, id="a-new-burstable-pod-beside-an-owner-of-its-class"),
+            pytest.param(
+                "besteffort/new", {"besteffort/pod2"}, id="a-new-best-effort-pod-beside-an-owner-of-its-class"
+            ),
+            pytest.param("pod0/c", {"pod0"}, id="a-container-of-a-guaranteed-pod-that-is-there"),
+            pytest.param("burstable/pod1/c", {"burstable/pod1"}, id="a-container-of-a-burstable-pod-that-is-there"),
+            pytest.param("besteffort/pod2/c", {"besteffort/pod2"}, id="a-container-of-a-best-effort-pod-that-is-there"),
+        ],
+    )
 )
 def test_while_no_plugin_runs_those_overlap_with_an_owner_that_the_page_names(owner, born, overlaps):
     """The table of docs/how-to/cpus.md: a cgroup that is born without us has its parent's CPUs."""

@@ -12,6 +12,7 @@ from kubeletplugin.slices.desired_slices import (
     slices_for_pools,
 )
 from kubeletplugin.slices.validation import MalformedPoolError
+from tests.violations import for_each_case
 
 DRIVER = "gpu.example.com"
 PLACE = DriverOnNode(driver=DRIVER, node="n1")
@@ -26,8 +27,7 @@ def sizes(*pools):
     return [len(piece.devices) for piece in slices_for_pools(pools, driver=DRIVER)]
 
 
-@pytest.mark.parametrize(
-    ("count", "last", "expected"),
+@for_each_case(
     [
         pytest.param(0, {}, [], id="no-devices-no-slice"),
         pytest.param(128, {}, [128], id="a-full-slice"),
@@ -36,7 +36,7 @@ def sizes(*pools):
         pytest.param(65, {"consumes_counters": [{"counterSet": "a"}]}, [64, 1], id="counters"),
         pytest.param(65, {"attributes": {"numa": {"ints": [0, 1]}}}, [64, 1], id="lists"),
         pytest.param(65, {"attributes": {"numa": {"int": 0}}}, [65], id="plain-attributes-do-not"),
-    ],
+    ]
 )
 def test_a_pool_is_cut_into_slices_that_are_taken(count, last, expected):
     assert sizes(Pool(name="n1", devices=devices(count, **last))) == expected

@@ -19,6 +19,7 @@ from kubeletplugin.slices.slice_diff import (
     dropped_fields,
     plan_slice_writes,
 )
+from tests.violations import for_each_case
 
 PLACE = DriverOnNode(driver="gpu.example.com", node="n1")
 OWNER = node_owner_reference("n1", Uid("node-uid"))
@@ -167,8 +168,7 @@ def gpu(**fields):
     return Device(name="gpu-0", **fields)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "same"),
+@for_each_case(
     [
         pytest.param(gpu(), gpu(attributes={}, taints=[]), True, id="empty-is-nothing"),
         pytest.param(gpu(capacity={"m": {"value": "1024Mi"}}), gpu(capacity={"m": {"value": "1Gi"}}), True, id="1Gi"),
@@ -181,7 +181,7 @@ def gpu(**fields):
         pytest.param(gpu(taints=[TAINT]), gpu(taints=[ARRIVED]), True, id="taint-with-time"),
         pytest.param(gpu(taints=[ARRIVED]), gpu(taints=[TAINT]), False, id="time-lost"),
         pytest.param(gpu(allow_multiple_allocations=True), gpu(), False, id="shared"),
-    ],
+    ]
 )
 def test_what_is_the_same(ours, theirs, same):
     assert devices_equal([ours], [theirs]) is same

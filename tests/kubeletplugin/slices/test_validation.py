@@ -19,8 +19,7 @@ def gpu(**fields):
     return Device(**{"name": "gpu-0", **fields})
 
 
-@pytest.mark.parametrize(
-    "device",
+@for_each_case(
     [
         pytest.param(gpu(), id="bare"),
         pytest.param(gpu(attributes={"example.com/model": {"string": "x" * 64}}), id="longest-text"),
@@ -29,7 +28,7 @@ def gpu(**fields):
         pytest.param(gpu(attributes={"numa": {"ints": list(range(48))}}), id="most-values"),
         pytest.param(gpu(capacity={"memory": {"value": "80Gi", "requestPolicy": POLICY}}), id="capacity"),
         pytest.param(gpu(taints=[TAINT] * 16), id="most-taints"),
-    ],
+    ]
 )
 def test_what_an_api_server_takes_is_let_through(device):
     validate_pool(pool(device), driver=DRIVER)

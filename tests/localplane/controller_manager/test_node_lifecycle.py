@@ -11,6 +11,7 @@ from localplane.controller_manager.node_lifecycle.rules import min_toleration_se
 from localplane.nodes.kubelets import SILENT, Kubelets
 from localplane.nodes.node_objects import EmulatedNode
 from tests.localplane.components import Plane, pod, running
+from tests.violations import for_each_case
 
 VIRTUAL_TIME = True
 
@@ -105,8 +106,7 @@ async def test_a_node_without_a_lease_is_not_judged():
         assert await ready(plane, "by-hand") == ("True", [])
 
 
-@pytest.mark.parametrize(
-    ("tolerations", "taint", "expected"),
+@for_each_case(
     [
         pytest.param([], TimedTaint(key="a", effect="NoExecute"), 0.0, id="none"),
         pytest.param([{"operator": "Exists"}], TimedTaint(key="a", effect="NoExecute"), None, id="everything"),
@@ -120,7 +120,7 @@ async def test_a_node_without_a_lease_is_not_judged():
             [{"key": "a", "operator": "Gt", "value": "3"}], TimedTaint(key="a", value="4"), None, id="greater"
         ),
         pytest.param([], TimedTaint(key="node.kubernetes.io/unreachable"), 300.0, id="default"),
-    ],
+    ]
 )
 def test_how_long_a_pod_bears_a_taint(tolerations, taint, expected):
     subject = Pod(metadata=ObjectMeta(name="p"), spec=msgspec.convert({"tolerations": tolerations}, PodSpec))

@@ -3,12 +3,12 @@
 import pytest
 
 from localplane.kinds import columns
+from tests.violations import for_each_case
 
 DAY = 86400
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+@for_each_case(
     [
         (-2, "<invalid>"),
         (-1, "0s"),
@@ -24,7 +24,7 @@ DAY = 86400
         (9 * DAY, "9d"),
         (3 * 365 * DAY + DAY, "3y1d"),
         (9 * 365 * DAY, "9y"),
-    ],
+    ]
 )
 def test_a_span_has_about_two_digits(seconds, text):
     assert columns.human_duration(seconds) == text

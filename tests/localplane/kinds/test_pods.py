@@ -183,8 +183,7 @@ def test_a_pod_has_the_priority_of_its_class():
     assert RegistryClient().create(pod(priorityClassName="system-node-critical"))["spec"]["priority"] == 2_000_001_000
 
 
-@pytest.mark.parametrize(
-    ("born", "spec", "causes"),
+@for_each_case(
     [
         pytest.param({}, {"containers": container(image="other")}, [], id="image"),
         pytest.param({}, {"schedulerName": "mine"}, None, id="scheduler"),
@@ -231,7 +230,7 @@ def test_a_pod_has_the_priority_of_its_class():
             ["spec.containers: Forbidden: pod updates may not add or remove containers"],
             id="more-containers",
         ),
-    ],
+    ]
 )
 def test_what_may_change(born, spec, causes):
     writing = RegistryClient()
@@ -331,8 +330,7 @@ def test_a_status_names_claims_of_the_pod_only():
 RUNNING = {"name": "c", "ready": True, "state": {"running": {}}}
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "line"),
+@for_each_case(
     [
         pytest.param({}, {}, ("0/1", "Pending", "0"), id="golden-pending"),
         pytest.param({"schedulingGates": [GATE]}, {}, ("0/1", "SchedulingGated", "0"), id="gated"),
@@ -371,7 +369,7 @@ RUNNING = {"name": "c", "ready": True, "state": {"running": {}}}
             ("0/1", "Init:0/1", "0"),
             id="initializing",
         ),
-    ],
+    ]
 )
 def test_the_line_of_a_pod(spec, status, line):
     writing = RegistryClient()

@@ -205,8 +205,7 @@ def status(**fields):
 UNALLOCATED = "status.reservedFor: Forbidden: may not be specified when `allocated` is not set"
 
 
-@pytest.mark.parametrize(
-    ("fields", "causes"),
+@for_each_case(
     [
         pytest.param({"reservedFor": [pod_entry()]}, [UNALLOCATED], id="list-without-allocation"),
         pytest.param({"allocation": allocation(), "reservedFor": [pod_entry()]}, [], id="allocated-and-reserved"),
@@ -267,7 +266,7 @@ UNALLOCATED = "status.reservedFor: Forbidden: may not be specified when `allocat
             ],
             id="status-of-a-foreign-device",
         ),
-    ],
+    ]
 )
 def test_what_a_status_may_say(fields, causes):
     writing = RegistryClient()

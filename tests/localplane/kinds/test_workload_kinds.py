@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 
 from tests.localplane.kinds.registry_client import NOON, RegistryClient, refused
+from tests.violations import combinations, for_each_case
 
 MISMATCH = 'spec.template.metadata.labels: Invalid value: {"app":"a"}: `selector` does not match template `labels`'
 LABELS = {"app": "a"}
@@ -163,34 +164,35 @@ def test_a_deployment_replaces_a_quarter_at_a_time():
     assert (made["spec"]["replicas"], made["spec"]["revisionHistoryLimit"]) == (1, 10)
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet"])
-@pytest.mark.parametrize(
-    ("spec", "causes"),
-    [
-        pytest.param(
-            {"selector": None},
-            [
-                "spec.selector: Required value",
-                MISMATCH,
-            ],
-            id="no-selector",
-        ),
-        pytest.param(
-            {"selector": {"matchLabels": {"app": "b"}}},
-            [MISMATCH],
-            id="selector-of-others",
-        ),
-        pytest.param(
-            {"replicas": -1},
-            ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
-            id="fewer-than-none",
-        ),
-        pytest.param(
-            {"template": {"metadata": {"labels": LABELS}, "spec": POD | {"restartPolicy": "Never"}}},
-            ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'],
-            id="pods-that-end",
-        ),
-    ],
+@for_each_case(
+    combinations(
+        ["Deployment", "ReplicaSet"],
+        [
+            pytest.param(
+                {"selector": None},
+                [
+                    "spec.selector: Required value",
+                    MISMATCH,
+                ],
+                id="no-selector",
+            ),
+            pytest.param(
+                {"selector": {"matchLabels": {"app": "b"}}},
+                [MISMATCH],
+                id="selector-of-others",
+            ),
+            pytest.param(
+                {"replicas": -1},
+                ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
+                id="fewer-than-none",
+            ),
+            pytest.param(
+                {"template": {"metadata": {"labels": LABELS}, "spec": POD | {"restartPolicy": "Never"}}},
+                ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'],
+                id="pods-that-end",
+            ),
+        ],
+    )
 )
 def test_what_is_replicated(kind, spec, causes):
     obj = deployment(kind)

@@ -6,14 +6,14 @@ import pytest
 
 from localplane.patches import json_patch
 from localplane.status_errors import StatusError
+from tests.violations import for_each_case
 
 
 def op(name, path, **more):
     return {"op": name, "path": path, **more}
 
 
-@pytest.mark.parametrize(
-    ("obj", "patch", "result"),
+@for_each_case(
     [
         pytest.param({"a": 1}, [op("add", "/b", value=2)], {"a": 1, "b": 2}, id="add-a-field"),
         pytest.param({"a": [1, 3]}, [op("add", "/a/1", value=2)], {"a": [1, 2, 3]}, id="add-into-a-list"),
@@ -26,14 +26,13 @@ def op(name, path, **more):
         pytest.param({"a": [1]}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": [1], "b": [1]}, id="copy"),
         pytest.param({"a/b": 1, "m~n": 2}, [op("test", "/a~1b", value=1), op("test", "/m~0n", value=2)], None, id="~"),
         pytest.param({"a": 1}, [op("test", "/b", value=None)], None, id="what-is-missing-is-null"),
-    ],
+    ]
 )
 def test_operations(obj, patch, result):
     assert json_patch.mutation(patch)(deepcopy(obj)) == (obj if result is None else result)
 
 
-@pytest.mark.parametrize(
-    "patch",
+@for_each_case(
     [
         pytest.param([op("test", "/a", value=2)], id="test-fails"),
         pytest.param([op("test", "/a", value=True)], id="true-is-not-one"),
@@ -48,7 +47,7 @@ def test_operations(obj, patch, result):
         pytest.param([op("jump", "/a")], id="no-such-operation"),
         pytest.param([{"op": "move", "from": "/list", "path": "/list/0"}], id="into-itself"),
         pytest.param([op("replace", "", value=[])], id="no-object"),
-    ],
+    ]
 )
 def test_an_operation_that_cannot_be_done_rejects_the_patch(patch):
     with pytest.raises(StatusError) as refused:

@@ -10,6 +10,7 @@ from localplane.schemas import protobuf
 from localplane.schemas.builtin_schemas import Dialect, load_builtin_schemas
 from localplane.schemas.protobuf import MAGIC, ProtobufDecodeError, parse_protobuf
 from tests.localplane.api_client import MAPS, ApiClient
+from tests.violations import for_each_case
 
 KINDS = load_builtin_schemas(Dialect.STOCK)
 POD = KINDS.find("", "v1", "Pod")
@@ -99,8 +100,7 @@ def test_a_claim_keeps_the_parameters_of_its_driver():
     assert found["spec"]["devices"]["config"] == [{"opaque": {"driver": "d", "parameters": {"a": [1]}}}]
 
 
-@pytest.mark.parametrize(
-    "raw",
+@for_each_case(
     [
         pytest.param(b"{}", id="json"),
         pytest.param(MAGIC + b"\x0a\xff", id="cut"),
@@ -109,7 +109,7 @@ def test_a_claim_keeps_the_parameters_of_its_driver():
         pytest.param(body("v1", "Pod", (1, 1)), id="no-message"),
         pytest.param(body("v1", "Pod", (1, message((1, b"\xff")))), id="no-text"),
         pytest.param(body("v1", "Pod", (1, message((8, message((1, 1 << 62)))))), id="no-time"),
-    ],
+    ]
 )
 def test_what_is_no_message_is_said(raw):
     with pytest.raises(ProtobufDecodeError):

@@ -4,6 +4,7 @@ import pytest
 
 from localplane.schemas import scalars
 from localplane.schemas.scalars import ScalarDecodeError
+from tests.violations import for_each_case
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,7 @@ def test_micro_times_that_do_not_exist_are_refused(given, refusal):
         scalars.decode_micro_time(given)
 
 
-@pytest.mark.parametrize(
-    ("given", "written"),
+@for_each_case(
     [
         ("1024Mi", "1Gi"),
         ("1500Mi", "1500Mi"),
@@ -52,13 +52,13 @@ def test_micro_times_that_do_not_exist_are_refused(given, refusal):
         ("0.0000000001", "1n"),
         (1.5, "1500m"),
         (0, "0"),
-    ],
+    ]
 )
 def test_amounts_of_resources_are_canonical(given, written):
     assert scalars.decode_resource_quantity(given) == written
 
 
-@pytest.mark.parametrize("given", ["", "x", "1 2", "Ki", True, None, [], "1.2.3"])
+@for_each_case(["", "x", "1 2", "Ki", True, None, [], "1.2.3"])
 def test_what_is_no_quantity_is_refused(given):
     with pytest.raises(ScalarDecodeError, match="quantities must match"):
         scalars.decode_quantity(given)

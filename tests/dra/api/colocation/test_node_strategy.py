@@ -6,6 +6,7 @@ import pytest
 
 from dra.api.colocation.node_strategy import node_strategy, ratio_percent
 from dra.api.colocation.slo_configuration import read_slo_configuration
+from tests.violations import for_each_case
 
 ANNOTATION = "node.koordinator.sh/colocation-strategy"
 CPU, MEMORY = (f"node.koordinator.sh/{name}-reclaim-ratio" for name in ("cpu", "memory"))
@@ -55,8 +56,7 @@ def test_the_highest_layer_wins_and_is_named(labels, annotation, percent, source
     assert found.problems == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "percent"),
+@for_each_case(
     [
         pytest.param("0.8", 80, id="vector-8"),
         pytest.param("0.29", 29, id="no-binary-fraction-29"),
@@ -69,14 +69,14 @@ def test_the_highest_layer_wins_and_is_named(labels, annotation, percent, source
         pytest.param(".5", 50, id="a-point-at-the-start"),
         pytest.param("5e-1", 50, id="an-exponent"),
         pytest.param("+0.5", 50, id="a-plus"),
-    ],
+    ]
 )
 def test_ratios_are_decimals(text, percent):
     assert ratio_percent(text) == percent
 
 
-@pytest.mark.parametrize(
-    "text", ["NaN", "Inf", "-0.1", "80%", "", "0,8", "0x1p-1", "1_0", " 0.8", "1e99", "9" * 63, "\u0660.\u0668", "true"]
+@for_each_case(
+    ["NaN", "Inf", "-0.1", "80%", "", "0,8", "0x1p-1", "1_0", " 0.8", "1e99", "9" * 63, "\u0660.\u0668", "true"]
 )
 def test_a_label_that_is_no_ratio_is_told_and_the_layer_below_holds(text):
     found = of({"x": "1", CPU: text, MEMORY: "0.5"})

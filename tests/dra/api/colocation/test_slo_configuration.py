@@ -135,8 +135,7 @@ def test_the_first_node_strategy_that_matches_wins_field_by_field():
     assert configuration.threshold_strategy({}) == ThresholdStrategy(enable=True, cpu_suppress_min_percent=5)
 
 
-@pytest.mark.parametrize(
-    ("selector", "labels", "matches"),
+@for_each_case(
     [
         pytest.param({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True, id="labels"),
         pytest.param({"matchLabels": {"a": "1"}}, {"a": "2"}, False, id="other-value"),
@@ -154,7 +153,7 @@ def test_the_first_node_strategy_that_matches_wins_field_by_field():
         ),
         pytest.param({}, {"a": "1"}, False, id="an-empty-selector-matches-no-node"),
         pytest.param(None, {"a": "1"}, False, id="no-selector-matches-no-node"),
-    ],
+    ]
 )
 def test_selectors(selector, labels, matches):
     configuration = read(COLOCATION, nodes({"name": "x", "nodeSelector": selector, "enable": True}))

@@ -4,12 +4,12 @@ import pytest
 from pydantic import ValidationError
 
 from dra.api.descheduler.evictor_args import DEFAULT_PROTECTIONS, DefaultEvictorArgs, PodProtection
+from tests.violations import for_each_case
 
 DEFAULTS = {*DEFAULT_PROTECTIONS}
 
 
-@pytest.mark.parametrize(
-    ("fields", "protections"),
+@for_each_case(
     [
         pytest.param({}, DEFAULTS, id="defaults"),
         pytest.param({"evictLocalStoragePods": True}, DEFAULTS - {PodProtection.LOCAL_STORAGE}, id="local-storage"),
@@ -23,7 +23,7 @@ DEFAULTS = {*DEFAULT_PROTECTIONS}
             DEFAULTS - {PodProtection.DAEMON_SETS} | {PodProtection.RESOURCE_CLAIMS},
             id="form-of-today",
         ),
-    ],
+    ]
 )
 def test_the_protections_in_force(fields, protections):
     assert DefaultEvictorArgs.model_validate(fields).protections == protections

@@ -41,8 +41,7 @@ def test_an_object_without_labels_is_selected_by_an_empty_selector_only():
     assert not SELECTOR.validate_python("pool").selects(None)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
+@for_each_case(
     [
         pytest.param("pool in a", "is not a selector from 'pool in a' on", id="no-parentheses"),
         pytest.param("a=b,pool in (a", "from 'pool in (a' on", id="open-parenthesis"),
@@ -57,7 +56,7 @@ def test_an_object_without_labels_is_selected_by_an_empty_selector_only():
         pytest.param(
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "no values", id="val"
         ),
-    ],
+    ]
 )
 def test_what_is_no_selector(given, text):
     with pytest.raises(ValidationError) as refused:

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from dra.api.descheduler import pod_plugin_args as args
 from dra.api.parameters.opaque import validation_message
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SMALLEST = {
@@ -30,49 +30,52 @@ def refusal(model, given):
     return validation_message(caught.value, model, root="args")
 
 
-@pytest.mark.parametrize("model", ALL)
+@for_each_case(ALL)
 def test_the_smallest_arguments_are_accepted(model):
     assert parse(model, SMALLEST[model]).namespaces.selects("any")
 
 
-@pytest.mark.parametrize("model", ALL)
-@pytest.mark.parametrize(
-    ("more", "text"),
-    [
-        pytest.param({"nodeFit": True}, "args.nodeFit: unknown field; known are ", id="unknown-field"),
-        pytest.param(
-            {"namespaces": {"include": ["a"], "exclude": ["b"]}},
-            "args.namespaces: give include or exclude, not both",
-            id="both-lists-of-namespaces",
-        ),
-        pytest.param(
-            {"namespaces": {"include": ["kube-*"]}},
-            "args.namespaces.include[0]: 'kube-*' is not the name of a namespace; write names in full",
-            id="a-pattern-of-namespaces",
-        ),
-        pytest.param(
-            {"namespaces": {"includes": ["a"]}},
-            "args.namespaces.includes: unknown field; did you mean include?",
-            id="unknown-field-of-namespaces",
-        ),
-        pytest.param(
-            {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}},
-            "args.labelSelector.matchExpressions[0].operator: input should be 'In', 'NotIn', 'Exists'",
-            id="unknown-operator",
-        ),
-        pytest.param(
-            {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
-            "operator In needs values",
-            id="operator-without-values",
-        ),
-        pytest.param({"labelSelector": {"matchLabels": {"a b": "c"}}}, "is not a valid label key", id="wrong-label"),
-    ],
+@for_each_case(
+    combinations(
+        ALL,
+        [
+            pytest.param({"nodeFit": True}, "args.nodeFit: unknown field; known are ", id="unknown-field"),
+            pytest.param(
+                {"namespaces": {"include": ["a"], "exclude": ["b"]}},
+                "args.namespaces: give include or exclude, not both",
+                id="both-lists-of-namespaces",
+            ),
+            pytest.param(
+                {"namespaces": {"include": ["kube-*"]}},
+                "args.namespaces.include[0]: 'kube-*' is not the name of a namespace; write names in full",
+                id="a-pattern-of-namespaces",
+            ),
+            pytest.param(
+                {"namespaces": {"includes": ["a"]}},
+                "args.namespaces.includes: unknown field; did you mean include?",
+                id="unknown-field-of-namespaces",
+            ),
+            pytest.param(
+                {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}},
+                "args.labelSelector.matchExpressions[0].operator: input should be 'In', 'NotIn', 'Exists'",
+                id="unknown-operator",
+            ),
+            pytest.param(
+                {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+                "operator In needs values",
+                id="operator-without-values",
+            ),
+            pytest.param(
+                {"labelSelector": {"matchLabels": {"a b": "c"}}}, "is not a valid label key", id="wrong-label"
+            ),
+        ],
+    )
 )
 def test_wrong_selections_are_refused(model, more, text):
     assert text in refusal(model, SMALLEST[model] | more)
 
 
-@pytest.mark.parametrize("model", ALL)
+@for_each_case(ALL)
 def test_a_null_counts_as_an_absent_field(model):
     given = dict.fromkeys(("namespaces", "labelSelector")) | SMALLEST[model]
     assert parse(model, given) == parse(model, SMALLEST[model])

@@ -10,6 +10,7 @@ from dra.api.migration.model import (
 )
 from dra.api.object_fields import ObjectReference, to_document
 from tests.dra.api.migration.manifests import manifest, with_template
+from tests.violations import for_each_case
 
 
 def test_what_is_not_written_is_known_to_be_absent():
@@ -80,8 +81,7 @@ def test_the_modes_are_koordinators():
     assert [each.value for each in MigrationMode] == ["ReservationFirst", "EvictDirectly"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
+@for_each_case(
     [
         pytest.param({"pause": True}, "spec.pause: unknown field; did you mean paused?", id="typo"),
         pytest.param({"mode": "Evict"}, "spec.mode: input should be", id="mode"),
@@ -94,7 +94,7 @@ def test_the_modes_are_koordinators():
             "spec.reservationOptions.reservation: unknown field; did you mean reservationRef?",
             id="typo-below",
         ),
-    ],
+    ]
 )
 def test_a_malformed_one_is_refused_with_its_name_and_the_field(spec, complaint):
     with pytest.raises(MalformedPodMigrationJobError) as refused:

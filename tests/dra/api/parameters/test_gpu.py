@@ -4,6 +4,7 @@ import pytest
 
 from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters
+from tests.violations import for_each_case
 
 
 def gpu_config(**fields):
@@ -34,8 +35,7 @@ def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
     assert config.sharing.memory.limit == read
 
 
-@pytest.mark.parametrize(
-    ("parameters", "text"),
+@for_each_case(
     [
         pytest.param({}, "apiVersion: must be reserve.dra/v1alpha1, not nothing", id="no-version"),
         pytest.param(
@@ -94,7 +94,7 @@ def test_a_memory_limit_is_read_when_advice_is_enough(written, read):
             "GpuConfig.sharing.memory.limit: required",
             id="all-errors-at-once",
         ),
-    ],
+    ]
 )
 def test_what_is_refused_is_named(parameters, text):
     with pytest.raises(MalformedParametersError) as caught:

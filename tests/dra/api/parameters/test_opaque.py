@@ -14,10 +14,10 @@ from dra.api.parameters.opaque import (
     MalformedParametersError,
     decode_parameters,
 )
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("requests", "request_", "found"),
+@for_each_case(
     [
         pytest.param((), "a", True, id="for-all"),
         pytest.param(("a",), "a", True, id="by-name"),
@@ -27,7 +27,7 @@ from dra.api.parameters.opaque import (
         pytest.param(("a/second",), "a/first", False, id="for-another-alternative"),
         pytest.param(("a/first",), "a", False, id="an-alternative-is-not-the-whole"),
         pytest.param(("a",), "ab/first", False, id="not-by-prefix"),
-    ],
+    ]
 )
 def test_an_entry_is_for_the_requests_it_names(requests, request_, found):
     assert applies_to_request(requests, request_) is found

@@ -11,6 +11,7 @@ from dra.api.reservations.model import (
     parse_reservation,
 )
 from tests.dra.api.reservations.manifests import manifest
+from tests.violations import for_each_case
 
 
 def test_what_is_not_written_has_its_default_and_the_lifetime_is_known_to_be_absent():
@@ -67,8 +68,7 @@ def test_fields_of_newer_versions_in_a_status_are_passed_over():
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "complaint"),
+@for_each_case(
     [
         pytest.param({"owners": None}, "spec.owners: required", id="no-owners"),
         pytest.param({"template": None}, "spec.template: required", id="no-template"),
@@ -89,7 +89,7 @@ def test_fields_of_newer_versions_in_a_status_are_passed_over():
             id="typo-below",
         ),
         pytest.param({"preAllocationPolicy": {"mode": "All"}}, "spec.preAllocationPolicy.mode: input", id="mode"),
-    ],
+    ]
 )
 def test_a_malformed_one_is_refused_with_its_name_and_the_field(spec, complaint):
     with pytest.raises(MalformedReservationError) as refused:

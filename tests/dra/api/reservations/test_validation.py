@@ -14,7 +14,7 @@ from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import NOW, at
-from tests.violations import for_each
+from tests.violations import for_each, for_each_case
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TEMPLATE = {
@@ -97,8 +97,7 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
             assert isinstance(each.manifest["metadata"]["namespace"], str)
 
 
-@pytest.mark.parametrize(
-    ("path", "junk", "told"),
+@for_each_case(
     [
         pytest.param(
             ("spec", "affinity"),
@@ -118,7 +117,7 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
             f"spec.template.spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]: must be an object",
             id="term",
         ),
-    ],
+    ]
 )
 def test_what_cannot_be_used_is_told_with_its_field(path, junk, told):
     (fault,) = validate_template(with_(path, junk))

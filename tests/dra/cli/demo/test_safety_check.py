@@ -1,6 +1,7 @@
 import pytest
 
 from dra.cli.demo.safety_check import ClaimVersion, PodVersion, check_safety
+from tests.violations import for_each_case
 
 
 def claim(revision, name="train", devices="", *, uid=None, **more):
@@ -35,8 +36,7 @@ def test_a_good_history_has_nothing_wrong_and_is_counted():
     assert verdict.max_list_length == 240
 
 
-@pytest.mark.parametrize(
-    ("history", "expected"),
+@for_each_case(
     [
         pytest.param(
             [claim(1, devices="d0"), pod(2), claim(3), pod(4, consuming=False)],
@@ -64,7 +64,7 @@ def test_a_good_history_has_nothing_wrong_and_is_counted():
         pytest.param([claim(1, devices="d0")], "claim ml/train: still has d0", id="a-device-leaks"),
         pytest.param([claim(1, entries=2)], "claim ml/train: still has 2 entries", id="a-list-that-is-not-emptied"),
         pytest.param([claim(1, devices="d0"), pod(2)], "pod ml/p: has not ended", id="a-pod-that-never-ends"),
-    ],
+    ]
 )
 def test_what_is_wrong_is_found(history, expected):
     assert any(expected in each for each in check_safety(history).violations), check_safety(history).violations

@@ -17,6 +17,7 @@ from localplane.routes import Route
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.engine.diagnosis.cluster_states import offer
+from tests.violations import for_each_case
 
 
 def names(words):
@@ -29,8 +30,7 @@ def test_all_commands_are_offered():
     assert (set(found), directive) == (set(COMMANDS), DIRECTIVE_NO_FILE_COMP)
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
+@for_each_case(
     [
         pytest.param(["ex"], ["explain"], id="a-command-begun"),
         pytest.param(["get", ""], ["claims", "devices", "pods", "nodes", "reservations", "migrations"], id="kinds"),
@@ -51,7 +51,7 @@ def test_all_commands_are_offered():
             ["available", "ended", "deleted", "condition=Available"],
             id="states-of-a-reservation",
         ),
-    ],
+    ]
 )
 def test_what_can_follow_is_offered(words, offered):
     assert names(words) == (offered, DIRECTIVE_NO_FILE_COMP)

@@ -4,17 +4,17 @@ import click
 import pytest
 
 from dra.cli.kubectl.option_types import WEEK, DurationParam, TimeoutParam
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("30s", 30), ("5m", 300), ("1h30m", 5400), ("1.5h", 5400), ("250ms", 0.25), ("90", 90), ("0.5", 0.5), ("0", 0)],
+@for_each_case(
+    [("30s", 30), ("5m", 300), ("1h30m", 5400), ("1.5h", 5400), ("250ms", 0.25), ("90", 90), ("0.5", 0.5), ("0", 0)]
 )
 def test_forms_of_a_duration(text, seconds):
     assert DurationParam().convert(text, None, None) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "5 m", "-5s", "five", "1d", "5s x", "1e3"])
+@for_each_case(["", "5 m", "-5s", "five", "1d", "5s x", "1e3"])
 def test_what_is_no_duration_is_refused_with_forms_that_are(text):
     with pytest.raises(click.BadParameter, match="is not a valid duration; use a form like 30s, 5m or 1h30m"):
         DurationParam().convert(text, None, None)

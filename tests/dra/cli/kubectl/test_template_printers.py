@@ -9,6 +9,7 @@ from dra.cli.kubectl.template_printers import (
     MalformedTemplateError,
     sort_key,
 )
+from tests.violations import for_each_case
 
 CONTENT = {
     "items": [
@@ -18,8 +19,7 @@ CONTENT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
+@for_each_case(
     [
         pytest.param("{.items[*].metadata.name}", "a b", id="many-with-blanks-between"),
         pytest.param(".items[0].metadata.name", "a", id="without-braces"),
@@ -35,7 +35,7 @@ CONTENT = {
         pytest.param("{.items[0].ok}", "true", id="yes"),
         pytest.param("n={.items[5].metadata.name}!", "n=!", id="what-is-missing-is-empty"),
         pytest.param("{$.items[0].metadata.name}", "a", id="root"),
-    ],
+    ]
 )
 def test_a_template_is_filled_as_kubectl_does(template, text):
     assert JsonPathTemplate.parse(template)(CONTENT) == text

@@ -3,14 +3,14 @@
 import pytest
 
 from dra.cli.page.access import AccessRules, known_views, loopback_hosts
+from tests.violations import for_each_case
 
 SECRET = "s" * 43
 RULES = AccessRules(hosts=loopback_hosts(8080), secret=SECRET)
 GOOD = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {SECRET}"}
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
+@for_each_case(
     [
         pytest.param({}, None, id="the-key-suffices"),
         pytest.param({"Host": "localhost:8080"}, None, id="localhost"),
@@ -29,7 +29,7 @@ GOOD = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {SECRET}"}
         pytest.param({"Authorization": SECRET}, 401, id="no-scheme"),
         pytest.param({"Authorization": "Bearer ä"}, 401, id="a-key-that-is-no-ascii"),
         pytest.param({"Authorization": "Bearer \udcff"}, 401, id="a-key-that-is-no-text"),
-    ],
+    ]
 )
 def test_a_request_for_data_is_refused(headers, status):
     refusal = RULES.refusal({**GOOD, **headers}, is_data=True)

@@ -1,25 +1,40 @@
-"""What users of the page are answered while others flood it: with tokens that nobody knows, questions, and claims."""
+"""What users of the page are answered while others flood it: with tokens that nobody knows, questions, and claims.
+
+The page has an eighth of its limits here. What a flood does depends on how it compares with them, and the CPU that it
+takes on its size.
+"""
 
 import asyncio
 import contextlib
+import dataclasses
 from collections import Counter
 
 import pytest
 
 from bench.page_cluster import claim
-from dra.cli.page import shared_cluster, team_gate
-from dra.cli.page.application import CONNECTION_LIMITS
+from dra.cli.page import application, shared_cluster, team_gate
 from dra.cli.page.cluster_feed import ClusterFeed
-from dra.cli.page.team_gate import FIRST_REVIEWS_MAX
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.httpserver.connections import ConnectionState
 from dra.model.workload_reservations import RESERVED_FOR
 from tests.dra.cli.page.team_cluster import SlowReviews, TeamServer, read_event, running, two_tenants
 
-CONNECTIONS = 540
+PART = 8
+LIMITS = dataclasses.replace(
+    application.CONNECTION_LIMITS,
+    max_connections=application.CONNECTION_LIMITS.max_connections // PART,
+    max_opening=application.CONNECTION_LIMITS.max_opening // PART,
+)
+FIRST_REVIEWS_MAX = team_gate.FIRST_REVIEWS_MAX // PART
+
+MAX = LIMITS.max_connections
+
+CONNECTIONS = MAX + 4
 """Connections of a flood: more than the page has places."""
 
-MAX = CONNECTION_LIMITS.max_connections
+PAUSE = 0.05
+"""Seconds after which a client of a flood asks or connects again."""
+
 OPENING = ConnectionState.OPENING
 
 REQUESTS = 19
@@ -29,17 +44,25 @@ PATIENCE = 60
 """Seconds that one answer may take on a busy machine."""
 
 
-async def session_status(application, token, *, source="127.0.0.2"):
+@pytest.fixture(autouse=True)
+def small_page(monkeypatch):
+    """Give the page its part of the limits."""
+    monkeypatch.setattr(application, "CONNECTION_LIMITS", LIMITS)
+    monkeypatch.setattr(team_gate, "FIRST_REVIEWS_MAX", FIRST_REVIEWS_MAX)
+    monkeypatch.setattr(team_gate, "ADDRESS_FIRST_REVIEWS_MAX", team_gate.ADDRESS_FIRST_REVIEWS_MAX // PART)
+
+
+async def session_status(page, token, *, source="127.0.0.2"):
     """Return the status of a user's request over a connection of its own; 0 if the connection is closed first."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-        async with connected(application, source=source) as (reader, writer):
+        async with connected(page, source=source) as (reader, writer):
             return await ask(reader, writer, "/api/session?ns=ml", token)
     return 0
 
 
 @contextlib.asynccontextmanager
-async def connected(application, *, source="127.0.0.1"):
-    host, _, port = application.address.rpartition("/")[2].rpartition(":")
+async def connected(page, *, source="127.0.0.1"):
+    host, _, port = page.address.rpartition("/")[2].rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), local_addr=(source, 0))
     try:
         yield reader, writer
@@ -59,25 +82,25 @@ async def ask(reader, writer, path, token):
 class Flood:
     """Clients that ask without an end, each with its token, and connect again when their connection is closed."""
 
-    def __init__(self, application, *, path, asking_as):
-        self.application, self.path, self.asking_as = application, path, asking_as
+    def __init__(self, page, *, path, asking_as):
+        self.page, self.path, self.asking_as = page, path, asking_as
         self.answers = Counter()
 
     async def client(self, number):
         while True:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                async with connected(self.application) as (reader, writer):
+                async with connected(self.page) as (reader, writer):
                     while True:
                         self.answers["asked"] += 1
                         self.answers[await ask(reader, writer, self.path, self.asking_as.format(number))] += 1
-                        await asyncio.sleep(0.2)
+                        await asyncio.sleep(PAUSE)
             self.answers["closed"] += 1
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(PAUSE)
 
     @contextlib.asynccontextmanager
     async def running(self):
         """Run the flood, from when all places of the listener are taken by clients that have asked."""
-        places = self.application._listener._connections
+        places = self.page._listener._connections
         async with asyncio.TaskGroup() as group:
             clients = [group.create_task(self.client(number)) for number in range(CONNECTIONS)]
             async with asyncio.timeout(PATIENCE):
@@ -91,7 +114,7 @@ class Flood:
 async def users_during(flood, *, source):
     """Return the statuses of requests of users while a flood runs."""
     async with flood.running():
-        return [await session_status(flood.application, "ml-token", source=source) for _ in range(REQUESTS)]
+        return [await session_status(flood.page, "ml-token", source=source) for _ in range(REQUESTS)]
 
 
 SOURCES = pytest.mark.parametrize("source", ["127.0.0.2", "127.0.0.1"], ids=["another-address", "address-of-the-flood"])
@@ -100,7 +123,7 @@ SOURCES = pytest.mark.parametrize("source", ["127.0.0.2", "127.0.0.1"], ids=["an
 @pytest.mark.parametrize("reviews_max", [FIRST_REVIEWS_MAX, 10_000], ids=["few-reviews-at-once", "all-reviews-at-once"])
 @SOURCES
 async def test_connections_with_unknown_tokens_keep_no_user_out(monkeypatch, reviews_max, source):
-    """Each of 540 connections kept a place of the listener while its token was reviewed: 18 of 19 requests failed."""
+    """Each connection kept a place of the listener while its token was reviewed: 18 of 19 requests failed."""
     monkeypatch.setattr(team_gate, "FIRST_REVIEWS_MAX", reviews_max)
     monkeypatch.setattr(team_gate, "ADDRESS_FIRST_REVIEWS_MAX", reviews_max // 2)
     server = SlowReviews()

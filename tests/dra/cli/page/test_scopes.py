@@ -13,6 +13,7 @@ from dra.engine.diagnosis.snapshot import (
     UnreadResource,
 )
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES
+from tests.violations import for_each_case
 
 EVERYTHING = frozenset(
     {
@@ -27,8 +28,7 @@ def scope(namespace=None, *, without=()):
     return Scope(namespace=namespace, granted=EVERYTHING - {each.label for each in without})
 
 
-@pytest.mark.parametrize(
-    ("found", "resource", "namespace", "covered"),
+@for_each_case(
     [
         pytest.param(scope(), CLAIMS, "ml", True, id="all-claims"),
         pytest.param(scope("ml"), CLAIMS, "ml", True, id="claim-of-the-namespace"),
@@ -39,14 +39,13 @@ def scope(namespace=None, *, without=()):
         pytest.param(scope("ml"), SLICES, "", False, id="slices-without-all-claims"),
         pytest.param(scope(), SLICES, "", True, id="slices"),
         pytest.param(scope("ml"), RESERVATIONS, "", True, id="reservations-of-a-tenant-who-may-list-reservations"),
-    ],
+    ]
 )
 def test_which_objects_a_scope_covers(found, resource, namespace, covered):
     assert found.covers(resource, namespace) is covered
 
 
-@pytest.mark.parametrize(
-    ("found", "views"),
+@for_each_case(
     [
         pytest.param(scope(), set(), id="everything"),
         pytest.param(scope("ml"), {"devices", "nodes"}, id="one-namespace"),
@@ -55,7 +54,7 @@ def test_which_objects_a_scope_covers(found, resource, namespace, covered):
         pytest.param(scope(without=[PODS]), {"pods"}, id="no-pods"),
         pytest.param(scope(without=[RESERVATIONS]), {"reservations"}, id="no-reservations"),
         pytest.param(scope(without=[POD_MIGRATION_JOBS]), {"migrations", "rounds"}, id="no-migrations"),
-    ],
+    ]
 )
 def test_which_views_are_hidden(found, views):
     assert found.hidden().keys() == views

@@ -4,14 +4,14 @@ import pytest
 
 from dra.engine.allocator import UnsatisfiableError, claim_to_allocate
 from tests.dra.engine.allocator.strategies import CLASSES, claim, exactly
+from tests.violations import for_each_case
 
 
 def selecting(expression):
     return exactly(selectors=[{"cel": {"expression": expression}}])
 
 
-@pytest.mark.parametrize(
-    ("request_", "text"),
+@for_each_case(
     [
         pytest.param(exactly(cls="none"), "request r: device class none does not exist", id="class"),
         pytest.param(exactly(count=33), "claim c: 33 devices are more than the 32", id="too-many"),
@@ -32,7 +32,7 @@ def selecting(expression):
             "request r: \"'a'\" evaluates to STRING, not to a bool",
             id="no-question",
         ),
-    ],
+    ]
 )
 def test_a_request_is_refused(request_, text):
     with pytest.raises(UnsatisfiableError) as refused:

@@ -111,6 +111,6 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", [pytest.param(each, id=name) for name, each in ROWS.items()])
+@for_each_case([pytest.param(each, id=name) for name, each in ROWS.items()])
 def test_constraints(row):
     assert outcome(row) == row.expected

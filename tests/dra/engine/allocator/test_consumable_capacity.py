@@ -14,13 +14,13 @@ from dra.engine.devices.allocator_releases import RELEASE_1_38
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.slices import Device
 from tests.dra.engine.allocator.strategies import DRIVER, item
+from tests.violations import for_each_case
 
 RANGE = {"default": "1", "validRange": {"min": "2", "max": "7", "step": "2"}}
 VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
 
 
-@pytest.mark.parametrize(
-    ("policy", "asked", "taken"),
+@for_each_case(
     [
         pytest.param(None, {}, 10, id="all-of-it-unless-said"),
         pytest.param(None, {"memory": "3"}, 3, id="what-is-asked"),
@@ -33,7 +33,7 @@ VALUES = {"default": "1", "validValues": ["1", "4", "8"]}
         pytest.param(RANGE, {"memory": "7"}, None, id="beyond-the-most"),
         pytest.param(VALUES, {"memory": "2"}, 4, id="the-next-value"),
         pytest.param(VALUES, {"memory": "9"}, None, id="beyond-all-values"),
-    ],
+    ]
 )
 def test_a_part_is(policy, asked, taken):
     capacity = {"memory": {"value": "10", **({"requestPolicy": policy} if policy else {})}}
@@ -66,8 +66,7 @@ FINE_RANGE = {"default": "1", "validRange": {"min": "500m", "step": "250m"}}
 MIXED_VALUES = {"default": "1Gi", "validValues": ["0.5Gi", "1Gi", "2e9"]}
 
 
-@pytest.mark.parametrize(
-    ("policy", "asked", "text"),
+@for_each_case(
     [
         pytest.param(None, None, "4Gi", id="all-of-it-as-the-device-has-it"),
         pytest.param(None, "1e3", "1e3", id="as-the-request-has-it"),
@@ -80,7 +79,7 @@ MIXED_VALUES = {"default": "1Gi", "validValues": ["0.5Gi", "1Gi", "2e9"]}
         pytest.param({"default": "1", "validRange": {"min": "0"}}, "5.5", "5500m", id="in-a-range-without-steps"),
         pytest.param(MIXED_VALUES, "1", "512Mi", id="the-next-value"),
         pytest.param(MIXED_VALUES, "1.5Gi", "2e9", id="the-next-value-in-its-own-format"),
-    ],
+    ]
 )
 def test_consumed_capacity_is_written_as_kube_scheduler_does(policy, asked, text):
     capacity = {"memory": {"value": "4Gi", **({"requestPolicy": policy} if policy else {})}}

@@ -7,6 +7,7 @@ from dra.model.slices import Device
 from tests.allocator import cases, judge
 from tests.dra.engine.allocator.strategies import NODE, device, exactly, first_of, inventory, slice_of, wanted
 from tests.dra.engine.allocator.tables import DRIVER, cel
+from tests.violations import for_each_case
 
 CASES = 300
 
@@ -17,8 +18,7 @@ BOLD = cel(f'device.attributes["{DRIVER}"].color == "red"')
 """Fails on devices without a color."""
 
 
-@pytest.mark.parametrize(
-    ("claims", "slices", "possible"),
+@for_each_case(
     [
         pytest.param([wanted(exactly())], [slice_of(device("d"))], False, id="one-device"),
         pytest.param([wanted(exactly(selectors=BOLD))], [slice_of(device("d", color="red"))], False, id="selector"),
@@ -46,7 +46,7 @@ BOLD = cel(f'device.attributes["{DRIVER}"].color == "red"')
             id="more-devices-than-a-claim-can-have",
         ),
         pytest.param([wanted(exactly(selectors=BOLD))], [slice_of(device("d"), node_name="n2")], False, id="elsewhere"),
-    ],
+    ]
 )
 def test_where_a_fatal_failure_is_possible(claims, slices, possible):
     assert FatalFailures().are_possible(claims, inventory(*slices).node_devices(NODE, {})) is possible

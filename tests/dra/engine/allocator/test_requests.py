@@ -231,8 +231,7 @@ def configured():
     return CLASSES | {"other": other, "plain": DeviceClass(metadata=ObjectMeta(name="plain"))}
 
 
-@pytest.mark.parametrize(
-    ("classes", "config", "expected"),
+@for_each_case(
     [
         pytest.param(["other"], [], [("FromClass", None)] * 2, id="of-a-class"),
         pytest.param(["other", "other"], [], [("FromClass", None)] * 2, id="of-a-class-of-all-requests"),
@@ -260,7 +259,7 @@ def configured():
             [("FromClass", ["r0"])] * 2 + [("FromClaim", ["r1"]), ("FromClaim", None)],
             id="of-classes-before-the-claim",
         ),
-    ],
+    ]
 )
 def test_configuration(classes, config, expected):
     asked = [exactly(f"r{i}", cls=cls) for i, cls in enumerate(classes)]

@@ -10,6 +10,7 @@ from dra.model.slices import Device
 from dra.model.taints import DeviceTaint
 from tests.dra.engine.allocator import oracle, strategies
 from tests.dra.engine.allocator.strategies import device, exactly, first_of, inventory, item, ledger, slice_of, wanted
+from tests.violations import for_each_case
 
 
 def found(wanted_, *slices, held=()):
@@ -32,8 +33,7 @@ APART = {"distinctAttribute": f"{strategies.DRIVER}/numa"}
 NONE = "cannot allocate all claims"
 
 
-@pytest.mark.parametrize(
-    ("requests", "constraints", "held", "expected"),
+@for_each_case(
     [
         pytest.param([exactly(count=2)], [], [], [["r=d0", "r=d1"]], id="the-first-that-fit"),
         pytest.param([exactly()], [], [item("d0")], [["r=d1"]], id="what-is-held-is-skipped"),
@@ -67,7 +67,7 @@ NONE = "cannot allocate all claims"
         pytest.param(
             [first_of("r", exactly("best"), exactly("next", cls="red"))], [], [], [["r/best=d0"]], id="in-their-order"
         ),
-    ],
+    ]
 )
 def test_a_claim_gets(requests, constraints, held, expected):
     assert found(wanted(*requests, constraints=constraints), FOUR, held=held) == expected
@@ -80,8 +80,7 @@ def test_two_claims_of_a_pod_are_allocated_together():
     assert found([one, two], FOUR, held=[item("d0")]) == NONE
 
 
-@pytest.mark.parametrize(
-    ("effect", "tolerations", "expected"),
+@for_each_case(
     [
         pytest.param("NoSchedule", [], NONE, id="no-schedule"),
         pytest.param("NoExecute", [], NONE, id="no-execute"),
@@ -90,7 +89,7 @@ def test_two_claims_of_a_pod_are_allocated_together():
         pytest.param("NoSchedule", [{"key": "k", "operator": "Equal", "value": "v"}], [["r=d"]], id="equal"),
         pytest.param("NoSchedule", [{"key": "k", "operator": "Equal", "value": "w"}], NONE, id="other-value"),
         pytest.param("NoSchedule", [{"key": "k", "operator": "Exists", "effect": "NoExecute"}], NONE, id="effect"),
-    ],
+    ]
 )
 def test_taints_keep_claims_away_that_do_not_tolerate_them(effect, tolerations, expected):
     tainted = Device(name="d", taints=[DeviceTaint(key="k", value="v", effect=effect)])

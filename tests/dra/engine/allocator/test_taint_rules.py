@@ -17,6 +17,7 @@ from tests.dra.engine.allocator.strategies import (
     slice_of,
     wanted,
 )
+from tests.violations import combinations, for_each_case
 
 OFFER = slice_of(device("d0"), device("d1"))
 OWN = DeviceTaint(key="dusty", effect="NoSchedule")
@@ -46,23 +47,24 @@ def got(found, **request):
     return [] if isinstance(solution, AllocationFailure) else [pick.candidate.item.device for pick in solution[0]]
 
 
-@pytest.mark.parametrize(
-    ("selector", "left"),
-    [
-        pytest.param({}, [], id="every-device"),
-        pytest.param({"nothing": True}, ["d0"], id="no-device"),
-        pytest.param({"driver": DRIVER}, [], id="all-of-its-driver"),
-        pytest.param({"driver": "nic.example.com"}, ["d0"], id="all-of-another-driver"),
-        pytest.param({"pool": "p"}, [], id="all-of-its-pool"),
-        pytest.param({"pool": "q"}, ["d0"], id="all-of-another-pool"),
-        pytest.param({"device": "d0"}, ["d1"], id="by-name"),
-        pytest.param({"driver": DRIVER, "pool": "p", "device": "d1"}, ["d0"], id="by-all-names"),
-        pytest.param({"deviceClassName": "any"}, ["d0"], id="by-a-criterion-nobody-knows"),
-        pytest.param({"effect": "NoExecute"}, [], id="a-taint-that-evicts-as-well"),
-        pytest.param({"effect": "None"}, ["d0"], id="a-taint-without-effect"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param({}, [], id="every-device"),
+            pytest.param({"nothing": True}, ["d0"], id="no-device"),
+            pytest.param({"driver": DRIVER}, [], id="all-of-its-driver"),
+            pytest.param({"driver": "nic.example.com"}, ["d0"], id="all-of-another-driver"),
+            pytest.param({"pool": "p"}, [], id="all-of-its-pool"),
+            pytest.param({"pool": "q"}, ["d0"], id="all-of-another-pool"),
+            pytest.param({"device": "d0"}, ["d1"], id="by-name"),
+            pytest.param({"driver": DRIVER, "pool": "p", "device": "d1"}, ["d0"], id="by-all-names"),
+            pytest.param({"deviceClassName": "any"}, ["d0"], id="by-a-criterion-nobody-knows"),
+            pytest.param({"effect": "NoExecute"}, [], id="a-taint-that-evicts-as-well"),
+            pytest.param({"effect": "None"}, ["d0"], id="a-taint-without-effect"),
+        ],
+        ["rule", "slice"],
+    )
 )
-@pytest.mark.parametrize("first", ["rule", "slice"])
 def test_a_rule_keeps_the_devices_that_it_selects_from_being_allocated(selector, left, first):
     found = inventory(*([OFFER] if first == "slice" else []))
     found.observe_rule(rule(**selector))

@@ -8,6 +8,7 @@ from dra.engine.claims.claim_holders import ClaimHolder, ClaimHolders, HolderSta
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.engine.reservations.examples import available, reservation
+from tests.violations import for_each_case
 
 UID, NAMESPACE = Uid("uid-demo"), "ml"
 ENTRY = claim_holders.reserved_for_entry("demo", UID)
@@ -67,8 +68,7 @@ def test_who_cannot_be_read_is_in_doubt():
     assert found.state(UID) is HolderState.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("found", "holds"),
+@for_each_case(
     [
         pytest.param(made(), [True], id="made-for-it"),
         pytest.param(made(owners=[], name="named"), [False], id="named-by-its-template"),
@@ -88,7 +88,7 @@ def test_who_cannot_be_read_is_in_doubt():
         pytest.param(
             made(owners=[OwnerReference(api_version="v1", kind="Pod", name="p", uid=UID)]), [], id="another-kind"
         ),
-    ],
+    ]
 )
 def test_which_claims_it_holds(found, holds):
     known = holders(available(template=template({"name": "a", "resourceClaimName": "named"})))

@@ -38,6 +38,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import combinations, for_each_case, named
 
 GANG = {"pod_group": "workers"}
 
@@ -78,17 +79,18 @@ def test_an_entry_of_a_pod_nobody_knows_stays_and_is_looked_up():
     assert plan.actions == (LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    "pod",
-    [
-        pytest.param(gated("a", gates=(FOREIGN_GATE,)), id="behind-the-gate-of-others"),
-        pytest.param(gated("a", gates=(FOREIGN_GATE, SCHEDULING_GATE)), id="behind-our-gate-and-that-of-others"),
-        pytest.param(gated("a", **GANG), id="in-a-gang-behind-our-gate"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param(gated("a", gates=(FOREIGN_GATE,)), id="behind-the-gate-of-others"),
+            pytest.param(gated("a", gates=(FOREIGN_GATE, SCHEDULING_GATE)), id="behind-our-gate-and-that-of-others"),
+            pytest.param(gated("a", **GANG), id="in-a-gang-behind-our-gate"),
+        ],
+        named([claim(list=[waiting("a")]), entered(waiting("a"))], ["shared", "with-workload"]),
+    )
 )
-@pytest.mark.parametrize("of", [claim(list=[waiting("a")]), entered(waiting("a"))], ids=["shared", "with-workload"])
-def test_an_entry_of_a_pod_that_looks_gated_stays_and_the_pod_is_looked_up(of, pod, policy):
+def test_an_entry_of_a_pod_that_looks_gated_stays_and_the_pod_is_looked_up(policy, pod, of):
     plan = plan_for(of, pod, policy=policy)
     assert of_type(plan, LookUpPod) == [LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))]
     assert not plan.claim_writes or (policy is ALONGSIDE and "a" in listed(plan))  # behind a guard there
@@ -115,8 +117,7 @@ def test_a_pod_that_uses_no_claim_is_looked_up_again_since_no_watch_tells_of_its
 # Rule 3: pre-list
 
 
-@pytest.mark.parametrize(
-    ("of", "pod", "pre_listed"),
+@for_each_case(
     [
         pytest.param(claim(workload=JOB), waiting("a"), True, id="reserved-for-a-workload"),
         pytest.param(claim(), waiting("a"), False, id="a-claim-of-nobody-is-the-schedulers-business"),
@@ -129,7 +130,7 @@ def test_a_pod_that_uses_no_claim_is_looked_up_again_since_no_watch_tells_of_its
         pytest.param(claim(workload=JOB), waiting("a", **GANG), False, id="a-gang"),
         pytest.param(claim(), gated("a", **GANG), False, id="a-gang-behind-our-gate"),
         pytest.param(claim(workload=JOB, allocation=None), waiting("a"), False, id="not-allocated"),
-    ],
+    ]
 )
 def test_which_waiting_pods_are_listed_before_they_are_scheduled(of, pod, pre_listed):
     assert ("a" in (listed(plan_for(of, pod)) or [])) is pre_listed
@@ -267,16 +268,17 @@ def test_how_long_the_guard_stays(pods, guarded):
 # Rule 5: re-list
 
 
-@pytest.mark.parametrize(
-    "of",
-    [
-        pytest.param(entered("guard"), id="under-a-workload-entry"),
-        pytest.param(claim(list=["guard"]), id="behind-a-guard"),
-        pytest.param(claim(), id="unreserved-by-the-scheduler"),
-        pytest.param(claim(workload=JOB, entered=True), id="released-by-the-owner"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param(entered("guard"), id="under-a-workload-entry"),
+            pytest.param(claim(list=["guard"]), id="behind-a-guard"),
+            pytest.param(claim(), id="unreserved-by-the-scheduler"),
+            pytest.param(claim(workload=JOB, entered=True), id="released-by-the-owner"),
+        ],
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+    )
 )
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 def test_a_bound_pod_without_an_entry_is_listed_at_once_and_kicked(of, policy):
     plan = plan_for(of, starting("a"), policy=policy)
     assert "a" in listed(plan)
@@ -498,9 +500,8 @@ def test_pods_that_entries_of_others_leave_no_slot_are_told(taken, told, pod, po
         assert note.startswith(f"1 pod waits for an entry: {taken} of 256 entries")
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize("taken", [237, 238, 252, 253])
-def test_of_the_few_slots_that_entries_of_others_leave_one_is_for_gated_pods(taken, policy):
+@for_each_case(combinations(named([REPLACE, ALONGSIDE], ["replace", "alongside"]), [237, 238, 252, 253]))
+def test_of_the_few_slots_that_entries_of_others_leave_one_is_for_gated_pods(policy, taken):
     """Else nobody leaves our gate, and nobody is told why (machine seed 867548744)."""
     plan = plan_for(claim(workload=JOB, list=things(taken)), *many(gated, 20), policy=policy)
     assert "p0000" in listed(plan)

@@ -5,14 +5,14 @@ from dra.engine.instants import BIND_HORIZON, SLOW_BIND_HORIZON
 from dra.model.pods import Volume
 from dra.model.workload_reservations import PRE_LIST
 from tests.dra.engine.examples import DATA, FOREIGN_GATE, NOON, gated, pod, waiting
+from tests.violations import for_each_case
 
 
 def seen(of, *, before=None, started=False, now=NOON):
     return consumer_of(of, before=before, started=started, now=now)
 
 
-@pytest.mark.parametrize(
-    ("form", "started", "stage"),
+@for_each_case(
     [
         pytest.param({}, False, Stage.WAITING, id="waiting"),
         pytest.param({"gates": [SCHEDULING_GATE]}, False, Stage.GATED, id="our-gate"),
@@ -29,7 +29,7 @@ def seen(of, *, before=None, started=False, now=NOON):
         pytest.param({"node": "n1", "phase": "Succeeded"}, True, Stage.FINISHED, id="succeeded"),
         pytest.param({"node": "n1", "phase": "Failed"}, False, Stage.FINISHED, id="failed-before-it-started"),
         pytest.param({"phase": "Failed"}, False, Stage.FINISHED, id="failed-before-it-was-bound"),
-    ],
+    ]
 )
 def test_the_stages_of_a_pod(form, started, stage):
     assert seen(pod("a", **form), started=started).stage is stage
@@ -80,8 +80,7 @@ def test_what_else_the_rules_ask_for():
     assert (found.entry.name, found.entry.uid) == ("a", "uid-a")
 
 
-@pytest.mark.parametrize(
-    ("form", "gang"),
+@for_each_case(
     [
         pytest.param({}, "", id="none"),
         pytest.param({"pod_group": "g"}, "g", id="kube-scheduler"),
@@ -92,7 +91,7 @@ def test_what_else_the_rules_ask_for():
             {"labels": {"pod-group.scheduling.sigs.k8s.io/name": "k"}}, "k", id="koordinator-without-an-object"
         ),
         pytest.param({"pod_group": "g", "annotations": {"scheduling.k8s.io/group-name": "v"}}, "g", id="both"),
-    ],
+    ]
 )
 def test_the_gang_of_a_pod(form, gang):
     assert seen(pod("a", **form)).gang == gang
@@ -157,8 +156,7 @@ def test_a_pod_whose_sandbox_went_is_told_from_one_that_never_had_any(earlier, w
     assert not consumer_of(pod("a", node="n1"), before=known, started=True, now=0.0).was_started
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
+@for_each_case(
     [
         pytest.param({}, {}, False, id="nothing"),
         pytest.param({}, {"node": "n1"}, True, id="stage"),
@@ -171,7 +169,7 @@ def test_a_pod_whose_sandbox_went_is_told_from_one_that_never_had_any(earlier, w
         pytest.param({}, {"priority": 7}, True, id="priority"),
         pytest.param({}, {"nominated": "n1"}, True, id="nomination"),
         pytest.param({}, {"annotations": {PRE_LIST: "true"}}, True, id="opted-in"),
-    ],
+    ]
 )
 def test_which_changes_of_a_pod_matter_to_the_rules(before, after, expected):
     first = seen(pod("a", **before))

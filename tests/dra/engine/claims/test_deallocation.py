@@ -40,6 +40,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import combinations, for_each_case, named
 
 
 def lately(name, seconds):
@@ -77,37 +78,41 @@ def test_the_api_server_is_asked_about_a_pod_that_was_ever_listed_and_waits(pod)
     assert of_type(plan, Deallocate) == [Deallocate(claim=KEY, confirm=True)]
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    ("of", "pods", "freed"),
-    [
-        pytest.param(claim(list=[finished("a")]), [finished("a")], True, id="its-last-pod-ended"),
-        pytest.param(claim(list=["guard", finished("a")]), [finished("a")], True, id="behind-a-guard"),
-        pytest.param(claim(list=["guard"]), [], True, id="only-the-guard-is-left"),
-        pytest.param(claim(), [], False, id="allocated-and-unused-is-legal"),
-        pytest.param(claim(), [finished("a")], False, id="nobody-was-listed"),
-        pytest.param(claim(list=[finished("a")]), [finished("a"), started("b")], False, id="another-consumes"),
-        pytest.param(claim(list=[finished("a")]), [finished("a"), starting("b")], False, id="another-is-bound"),
-        pytest.param(claim(list=[finished("a"), FOREIGN]), [finished("a")], False, id="a-foreign-entry"),
-        pytest.param(claim(list=[waiting("a")]), [], False, id="an-entry-of-a-pod-nobody-knows"),
-        pytest.param(claim(list=[finished("a")]), [finished("a"), gated("b")], False, id="a-gated-pod-wants-it"),
-        pytest.param(
-            claim(list=[finished("a")]), [finished("a"), waiting("b")], True, id="never-listed-never-promised"
-        ),
-        pytest.param(claim(workload=JOB, entered=True, list=[JOB]), [finished("a")], False, id="reserved-for-a-job"),
-        pytest.param(claim(workload=JOB, entered=True), [], True, id="its-owner-released-it"),
-        pytest.param(claim(workload=JOB, entered=True), [started("a")], False, id="its-owner-released-it-too-early"),
-        pytest.param(claim(allocation=None), [], False, id="not-allocated"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param(claim(list=[finished("a")]), [finished("a")], True, id="its-last-pod-ended"),
+            pytest.param(claim(list=["guard", finished("a")]), [finished("a")], True, id="behind-a-guard"),
+            pytest.param(claim(list=["guard"]), [], True, id="only-the-guard-is-left"),
+            pytest.param(claim(), [], False, id="allocated-and-unused-is-legal"),
+            pytest.param(claim(), [finished("a")], False, id="nobody-was-listed"),
+            pytest.param(claim(list=[finished("a")]), [finished("a"), started("b")], False, id="another-consumes"),
+            pytest.param(claim(list=[finished("a")]), [finished("a"), starting("b")], False, id="another-is-bound"),
+            pytest.param(claim(list=[finished("a"), FOREIGN]), [finished("a")], False, id="a-foreign-entry"),
+            pytest.param(claim(list=[waiting("a")]), [], False, id="an-entry-of-a-pod-nobody-knows"),
+            pytest.param(claim(list=[finished("a")]), [finished("a"), gated("b")], False, id="a-gated-pod-wants-it"),
+            pytest.param(
+                claim(list=[finished("a")]), [finished("a"), waiting("b")], True, id="never-listed-never-promised"
+            ),
+            pytest.param(
+                claim(workload=JOB, entered=True, list=[JOB]), [finished("a")], False, id="reserved-for-a-job"
+            ),
+            pytest.param(claim(workload=JOB, entered=True), [], True, id="its-owner-released-it"),
+            pytest.param(
+                claim(workload=JOB, entered=True), [started("a")], False, id="its-owner-released-it-too-early"
+            ),
+            pytest.param(claim(allocation=None), [], False, id="not-allocated"),
+        ],
+    )
 )
-def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
+def test_when_a_claim_gives_its_devices_back(policy, of, pods, freed):
     plan = decided(view(of, *pods, workload=PRESENT), policy=policy)
     assert bool(of_type(plan, Deallocate)) is freed
     assert (Code.DEALLOCATED in codes(plan)) is freed
 
 
-@pytest.mark.parametrize(
-    ("pod", "seconds", "freed"),
+@for_each_case(
     [
         pytest.param(waiting("b"), BIND_HORIZON - 1, False, id="listed-lately"),
         pytest.param(waiting("b"), BIND_HORIZON, True, id="listed-long-ago"),
@@ -117,7 +122,7 @@ def test_when_a_claim_gives_its_devices_back(of, pods, freed, policy):
         pytest.param(nominated("b"), SLOW_BIND_HORIZON, True, id="nominated-for-good"),
         pytest.param(gated("b", gates=("other",)), 1.0, False, id="a-gated-pod-may-have-been-let-go"),
         pytest.param(gated("b", gates=("other",)), BIND_HORIZON, True, id="a-gated-pod-listed-long-ago"),
-    ],
+    ]
 )
 def test_a_pod_that_was_listed_lately_may_still_be_bound_without_a_write(pod, seconds, freed):
     of = claim(list=["guard", finished("a")])
@@ -413,8 +418,7 @@ def test_a_device_that_two_claims_hold_is_told():
 # Rule 10: deletion
 
 
-@pytest.mark.parametrize(
-    ("list_", "pods", "since", "freed"),
+@for_each_case(
     [
         pytest.param([], [], None, True, id="unused"),
         pytest.param(["guard"], [], None, True, id="only-the-guard"),
@@ -430,7 +434,7 @@ def test_a_device_that_two_claims_hold_is_told():
         pytest.param([started("a")], [started("a")], NOON - 1000.0, False, id="somebody-consumes"),
         pytest.param([FOREIGN], [], NOON - 1000.0, False, id="a-foreign-entry"),
         pytest.param([waiting("a")], [], NOON - 1000.0, False, id="a-doubtful-entry"),
-    ],
+    ]
 )
 def test_a_claim_under_deletion(list_, pods, since, freed):
     of = claim(list=list_, deleting=True)

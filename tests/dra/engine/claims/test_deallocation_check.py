@@ -9,14 +9,14 @@ from dra.engine.claims.actions import Deallocate
 from dra.engine.claims.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.model.pods import PodExtendedResourceClaimStatus, PodStatus
 from tests.dra.engine.examples import KEY, node, pod, uid
+from tests.violations import for_each_case
 
 PLAIN = Deallocate(claim=KEY, confirm=True)
 GIVEN_UP = Deallocate(claim=KEY, confirm=True, given_up=frozenset({uid("a")}))
 NOMINATED = Deallocate(claim=KEY, confirm=True, nominated=frozenset({(uid("a"), "n1")}))
 
 
-@pytest.mark.parametrize(
-    ("write", "found", "objection"),
+@for_each_case(
     [
         pytest.param(PLAIN, pod("a"), None, id="waits"),
         pytest.param(PLAIN, pod("a", node="n1"), "pod a is being bound", id="bound"),
@@ -28,7 +28,7 @@ NOMINATED = Deallocate(claim=KEY, confirm=True, nominated=frozenset({(uid("a"), 
         pytest.param(NOMINATED, pod("a", node="n1", nominated="n1"), "pod a is being bound", id="bound-by-now"),
         pytest.param(GIVEN_UP, pod("a", node="n1"), None, id="given-up"),
         pytest.param(GIVEN_UP, pod("b", node="n1"), "pod b is being bound", id="nobody-has-given-it-up"),
-    ],
+    ]
 )
 def test_a_pod_that_is_being_bound_forbids_the_deallocation(write, found, objection):
     check = DeallocationCheck(write)

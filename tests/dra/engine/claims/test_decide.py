@@ -59,6 +59,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 
 def entered(*entries, **form):
@@ -73,8 +74,7 @@ def contended(seen, **given):
 # Batches
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "ago", "wakes"),
+@for_each_case(
     [
         pytest.param(entered(), [waiting("a")], None, None, id="the-first-write-waits-for-nothing"),
         pytest.param(
@@ -108,7 +108,7 @@ def contended(seen, **given):
             0.5 * LISTING_INTERVAL,
             id="one-write-lists-and-prunes",
         ),
-    ],
+    ]
 )
 def test_when_the_list_is_written(of, pods, ago, wakes):
     history = ObservedHistory(written_at=None if ago is None else NOON - ago)

@@ -31,6 +31,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="workers", uid="uid-workers")
 TOMBSTONE = tombstone_entry(finished("f").entry)
@@ -131,8 +132,7 @@ def test_an_orphan_is_given_back(of, workload):
     assert not after.protected
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "workload", "detail"),
+@for_each_case(
     [
         pytest.param(entered(), [], PRESENT, "has no pods", id="workload-without-pods"),
         pytest.param(entered(), [], WorkloadState(), "it is unknown", id="doubt"),
@@ -155,7 +155,7 @@ def test_an_orphan_is_given_back(of, workload):
             id="gang",
         ),
         pytest.param(entered("guard", deleting=True), [started("a")], PRESENT, "cannot be listed", id="under-deletion"),
-    ],
+    ]
 )
 def test_what_waits_for_its_owner_is_left_alone(of, pods, workload, detail):
     found = view(of, *pods, workload=workload)

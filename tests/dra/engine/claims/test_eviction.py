@@ -31,7 +31,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case, named
 
 ADDED = 1_800_000_000.0
 """When taints were put on, by the time of day."""
@@ -67,18 +67,19 @@ def evicted(plan):
     return [action.pod[1] for action in of_type(plan, EvictPod)]
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    ("consumers", "listed", "expected"),
-    [
-        pytest.param([started("a"), starting("b")], [], ["a", "b"], id="started-or-starting"),
-        pytest.param([started("a"), started("b")], ["a"], ["b"], id="not-who-is-listed"),
-        pytest.param([gated("a"), waiting("b"), finished("c")], [], [], id="not-who-does-not-consume"),
-        pytest.param([started("a", deleting=True)], [], [], id="not-who-is-going-anyhow"),
-        pytest.param([], [], [], id="nobody"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param([started("a"), starting("b")], [], ["a", "b"], id="started-or-starting"),
+            pytest.param([started("a"), started("b")], ["a"], ["b"], id="not-who-is-listed"),
+            pytest.param([gated("a"), waiting("b"), finished("c")], [], [], id="not-who-does-not-consume"),
+            pytest.param([started("a", deleting=True)], [], [], id="not-who-is-going-anyhow"),
+            pytest.param([], [], [], id="nobody"),
+        ],
+    )
 )
-def test_who_is_evicted(consumers, listed, expected, policy):
+def test_who_is_evicted(policy, consumers, listed, expected):
     entries = [c for c in consumers if c.name in listed]
     assert evicted(decided(*consumers, taints=[tainted()], list=entries, policy=policy)) == expected
 

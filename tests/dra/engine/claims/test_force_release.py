@@ -30,6 +30,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 AWAY = LostNode(name="n1", boot_id="b1")
 FORBIDDEN = WorkloadState(phase=WorkloadPhase.FORBIDDEN)
@@ -47,8 +48,7 @@ def note_of(plan, code):
     return next(reason.note for reason in plan.reasons if reason.code is code)
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "known", "overridden"),
+@for_each_case(
     [
         pytest.param(
             forced(list=[FOREIGN]), [], {}, "entry things.example.com/x", id="an-entry-of-somebody-nobody-knows"
@@ -90,7 +90,7 @@ def note_of(plan, code):
         ),
         pytest.param(forced(deleting=True, list=[FOREIGN]), [], {}, "entry things.example.com/x", id="under-deletion"),
         pytest.param(forced(), [], {}, "nothing", id="allocated-and-unused"),
-    ],
+    ]
 )
 def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
     plan = asked(of, *pods, **known)
@@ -102,8 +102,7 @@ def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
     assert note_of(plan, Code.FORCE_RELEASED).endswith(f"overridden: {overridden}")
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "known", "code"),
+@for_each_case(
     [
         pytest.param(forced("yes", list=[FOREIGN]), [], {}, Code.FORCE_RELEASE_IGNORED, id="no-uid"),
         pytest.param(forced("", list=[FOREIGN]), [], {}, Code.FORCE_RELEASE_IGNORED, id="empty"),
@@ -128,7 +127,7 @@ def test_what_is_in_doubt_is_overridden_and_named(of, pods, known, overridden):
             Code.FORCE_RELEASE_BLOCKED,
             id="a-listed-pod-that-does-not-reference-it-may-use-it-in-a-way-that-we-do-not-know",
         ),
-    ],
+    ]
 )
 def test_what_is_known_is_not_overridden(of, pods, known, code):
     plan = asked(of, *pods, **known)

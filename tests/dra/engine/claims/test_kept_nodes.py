@@ -9,6 +9,7 @@ from dra.model.autoscalers import DO_NOT_DISRUPT, KEEP_ANNOTATIONS, KEPT_NODE, S
 from dra.model.meta import Uid
 from dra.model.references import POD_GROUPS, RESERVATIONS, ConsumerReference
 from tests.dra.engine.examples import FOREIGN, JOB, KEY, NOON, allocation, claim, node, observe_all, pod, waiting
+from tests.violations import for_each_case
 
 BOTH = f"{SCALE_DOWN_DISABLED},{DO_NOT_DISRUPT}"
 OURS = {SCALE_DOWN_DISABLED: "true", DO_NOT_DISRUPT: "true", KEPT_NODE: BOTH}
@@ -17,8 +18,7 @@ GANG = ConsumerReference(api_group=POD_GROUPS.group, resource=POD_GROUPS.resourc
 HELD = ConsumerReference(api_group=RESERVATIONS.group, resource=RESERVATIONS.resource, name="r", uid=Uid("uid-r"))
 
 
-@pytest.mark.parametrize(
-    ("present", "kept", "changes"),
+@for_each_case(
     [
         pytest.param(None, False, {}, id="nothing-to-do"),
         pytest.param({"other": "x"}, True, OURS, id="kept-from-now-on"),
@@ -53,7 +53,7 @@ HELD = ConsumerReference(api_group=RESERVATIONS.group, resource=RESERVATIONS.res
             {SCALE_DOWN_DISABLED: "true", KEPT_NODE: BOTH}, True, {DO_NOT_DISRUPT: "true"}, id="one-was-removed"
         ),
         pytest.param({KEPT_NODE: "nonsense"}, False, {KEPT_NODE: None}, id="a-marker-of-nothing"),
-    ],
+    ]
 )
 def test_only_annotations_of_the_controller_change(present, kept, changes):
     assert annotation_changes(present, kept=kept) == changes

@@ -29,6 +29,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import combinations, for_each_case, named
 
 AWAY = LostNode(name="n1", boot_id="b1")
 ENTRY = lost_node_entry("n1", "b1")
@@ -53,17 +54,18 @@ def test_the_entry_of_a_node_that_is_back_stays_until_a_live_read_tells_so(secon
     assert of_type(plan, LookUpNode) == ([LookUpNode(claim=KEY, node="n1")] if asks else [])
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    ("lost", "after"),
-    [
-        pytest.param([AWAY], ["lostnodes/n1"], id="its-entry-takes-the-place-of-theirs"),
-        pytest.param([back(seconds=SETTLED - 1)], ["lostnodes/n1"], id="its-kubelet-may-not-have-ended-them-yet"),
-        pytest.param([back(seconds=SETTLED)], None, id="its-kubelet-has"),
-        pytest.param([], None, id="nothing-is-left-of-them"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param([AWAY], ["lostnodes/n1"], id="its-entry-takes-the-place-of-theirs"),
+            pytest.param([back(seconds=SETTLED - 1)], ["lostnodes/n1"], id="its-kubelet-may-not-have-ended-them-yet"),
+            pytest.param([back(seconds=SETTLED)], None, id="its-kubelet-has"),
+            pytest.param([], None, id="nothing-is-left-of-them"),
+        ],
+    )
 )
-def test_a_claim_stays_while_a_pod_may_run_without_an_object(lost, after, policy):
+def test_a_claim_stays_while_a_pod_may_run_without_an_object(policy, lost, after):
     pod = finished("a")
     plan = decided(view(claim(list=[pod]), pod, lost_nodes=tuple(lost)), policy=policy)
     assert listed(plan) == after

@@ -27,6 +27,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 ON_N1 = allocation(nodes=["n1"])
 CANDIDATE = (NodeDeletionSign(node="n1", sign=DeletionSign.CANDIDATE),)
@@ -41,8 +42,7 @@ def kept(*pods, entries=(JOB,), workload=JOB, phase=PRESENT, signs=CANDIDATE, **
     return view(of, *pods, workload=phase, deletion_signs=signs, **known)
 
 
-@pytest.mark.parametrize(
-    ("found", "warns"),
+@for_each_case(
     [
         pytest.param(kept(), True, id="kept-for-a-workload"),
         pytest.param(kept(finished("a")), True, id="its-pods-have-ended"),
@@ -67,7 +67,7 @@ def kept(*pods, entries=(JOB,), workload=JOB, phase=PRESENT, signs=CANDIDATE, **
             False,
             id="the-reservation-is-over",
         ),
-    ],
+    ]
 )
 def test_a_claim_that_is_kept_without_a_pod_is_reported_with_its_nodes(found, warns):
     assert (Code.NODE_MAY_BE_DELETED in codes(decided(found))) is warns

@@ -20,6 +20,7 @@ from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaint
 from tests.dra.engine.allocator.strategies import CLASSES, DRIVER, claim, device, exactly, inventory, slice_of
+from tests.violations import for_each_case
 
 NODES = ("n1", "n2", "n3")
 NOW = 100.0
@@ -128,8 +129,7 @@ ALONE = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuring
 VOLUME = {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
+@for_each_case(
     [
         pytest.param({}, "elsewhere", id="another-node-has-a-device"),
         pytest.param({"slices": offered(n1=1)}, "nowhere", id="no-other-node-has-one"),
@@ -150,14 +150,13 @@ VOLUME = {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
         pytest.param(
             {"slices": [own("n1", count=2), *offered(n2=1)], "full": ()}, "here", id="its-pool-is-being-updated"
         ),
-    ],
+    ]
 )
 def test_where_a_pod_could_run(case, expected):
     assert verdict(asked(**case)) == expected
 
 
-@pytest.mark.parametrize(
-    ("of", "expected"),
+@for_each_case(
     [
         pytest.param(pod(), "elsewhere", id="plain"),
         pytest.param(pod(cpu="5"), "nowhere", id="bigger-than-any-node"),
@@ -173,7 +172,7 @@ def test_where_a_pod_could_run(case, expected):
         pytest.param(
             pod(text=f"1 {CLAIM_UNAVAILABLE}", **ALONE), "elsewhere", id="unless-the-scheduler-says-they-do-not"
         ),
-    ],
+    ]
 )
 def test_which_pods_could_run_elsewhere(of, expected):
     others = [allocated(node="n1", device="gpu-1", name="d"), allocated(node="n2", device="gpu-1", name="e")]
@@ -290,8 +289,7 @@ def by_label(node):
     return msgspec.structs.replace(of, status=ResourceClaimStatus(allocation=allocation))
 
 
-@pytest.mark.parametrize(
-    ("node", "case", "unbindable"),
+@for_each_case(
     [
         pytest.param("n1", {}, True, id="full"),
         pytest.param("n1", {"full": ()}, False, id="has-room"),
@@ -302,7 +300,7 @@ def by_label(node):
         pytest.param("n2", {}, True, id="the-allocation-names-another-node"),
         pytest.param("n2", {"of": by_label("n1")}, False, id="the-allocation-names-no-node"),
         pytest.param("n9", {"of": by_label("n1")}, True, id="no-such-node"),
-    ],
+    ]
 )
 def test_on_which_nodes_a_nominated_pod_cannot_be_bound(node, case, unbindable):
     nominated, other = pod(), pod("b")

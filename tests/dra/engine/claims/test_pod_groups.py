@@ -35,6 +35,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import combinations, for_each_case, named
 
 ENTRY = ConsumerReference.parse("podgroups.scheduling.k8s.io/g", uid=uid("g"))
 THERE = WorkloadState(phase=WorkloadPhase.PRESENT, uid=uid("g"))
@@ -42,20 +43,23 @@ GONE = WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({uid("g")}))
 NAMED = WorkloadKey(POD_GROUPS, NAMESPACE, "g")
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    ("group", "stays", "asks"),
-    [
-        pytest.param(THERE, True, False, id="there"),
-        pytest.param(GONE, False, False, id="certainly-gone"),
-        pytest.param(WorkloadState(phase=WorkloadPhase.ABSENT), True, True, id="not-seen"),
-        pytest.param(WorkloadState(phase=WorkloadPhase.PRESENT, uid=uid("h")), True, True, id="another-of-its-name"),
-        pytest.param(WorkloadState(phase=WorkloadPhase.NO_KIND), True, False, id="nobody-can-tell"),
-        pytest.param(WorkloadState(phase=WorkloadPhase.FORBIDDEN), True, False, id="nobody-may-tell-us"),
-        pytest.param(WorkloadState(), True, False, id="not-looked-yet"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param(THERE, True, False, id="there"),
+            pytest.param(GONE, False, False, id="certainly-gone"),
+            pytest.param(WorkloadState(phase=WorkloadPhase.ABSENT), True, True, id="not-seen"),
+            pytest.param(
+                WorkloadState(phase=WorkloadPhase.PRESENT, uid=uid("h")), True, True, id="another-of-its-name"
+            ),
+            pytest.param(WorkloadState(phase=WorkloadPhase.NO_KIND), True, False, id="nobody-can-tell"),
+            pytest.param(WorkloadState(phase=WorkloadPhase.FORBIDDEN), True, False, id="nobody-may-tell-us"),
+            pytest.param(WorkloadState(), True, False, id="not-looked-yet"),
+        ],
+    )
 )
-def test_the_entry_of_a_group_stays_until_the_group_is_certainly_gone(group, stays, asks, policy):
+def test_the_entry_of_a_group_stays_until_the_group_is_certainly_gone(policy, group, stays, asks):
     plan = decided(view(claim(list=[ENTRY]), group=group), policy=policy)
     assert of_type(plan, Deallocate) is not stays
     assert of_type(plan, LookUpWorkload) == ([LookUpWorkload(claim=KEY, reference=ENTRY)] if asks else [])

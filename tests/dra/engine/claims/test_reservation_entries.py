@@ -31,6 +31,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import combinations, for_each_case, named
 
 RESERVATION = claim_holders.reservation_owner_reference("r", uid("r"))
 ENTRY = claim_holders.reserved_for_entry("r", uid("r"))
@@ -52,24 +53,25 @@ def made(*, controller=None, **form):
     return msgspec.structs.replace(found, metadata=metadata)
 
 
-@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
-@pytest.mark.parametrize(
-    ("state", "is_owner", "before", "pods", "stays"),
-    [
-        pytest.param(HolderState.AVAILABLE, True, [], [], True, id="available"),
-        pytest.param(HolderState.AVAILABLE, False, [], [], True, id="available-and-named"),
-        pytest.param(
-            HolderState.PENDING, True, [], [waiting(PLACEHOLDER)], False, id="its-placeholder-may-go-elsewhere"
-        ),
-        pytest.param(HolderState.PENDING, True, [], [started(PLACEHOLDER)], True, id="its-placeholder-is-bound"),
-        pytest.param(HolderState.PENDING, True, [], [], True, id="its-placeholder-is-gone"),
-        pytest.param(HolderState.PENDING, False, [], [], False, id="named-by-one-that-has-no-place"),
-        pytest.param(HolderState.PENDING, False, [ENTRY], [], True, id="named-and-listed-stays"),
-        pytest.param(HolderState.UNKNOWN, True, [], [], True, id="in-doubt-made-for-it"),
-        pytest.param(HolderState.UNKNOWN, False, [ENTRY], [], True, id="in-doubt-listed"),
-    ],
+@for_each_case(
+    combinations(
+        named([REPLACE, ALONGSIDE], ["replace", "alongside"]),
+        [
+            pytest.param(HolderState.AVAILABLE, True, [], [], True, id="available"),
+            pytest.param(HolderState.AVAILABLE, False, [], [], True, id="available-and-named"),
+            pytest.param(
+                HolderState.PENDING, True, [], [waiting(PLACEHOLDER)], False, id="its-placeholder-may-go-elsewhere"
+            ),
+            pytest.param(HolderState.PENDING, True, [], [started(PLACEHOLDER)], True, id="its-placeholder-is-bound"),
+            pytest.param(HolderState.PENDING, True, [], [], True, id="its-placeholder-is-gone"),
+            pytest.param(HolderState.PENDING, False, [], [], False, id="named-by-one-that-has-no-place"),
+            pytest.param(HolderState.PENDING, False, [ENTRY], [], True, id="named-and-listed-stays"),
+            pytest.param(HolderState.UNKNOWN, True, [], [], True, id="in-doubt-made-for-it"),
+            pytest.param(HolderState.UNKNOWN, False, [ENTRY], [], True, id="in-doubt-listed"),
+        ],
+    )
 )
-def test_a_claim_is_kept_for_its_reservation(state, is_owner, before, pods, stays, policy):
+def test_a_claim_is_kept_for_its_reservation(policy, state, is_owner, before, pods, stays):
     of = made(list=[*before, *pods]) if is_owner else claim(list=[*before, *pods])
     plan = decided(view(of, *pods, holds=held(state, is_owner=is_owner)), policy=policy)
     entries = listed(plan) if plan.claim_writes else [str(e) for e in of.entries]
@@ -179,8 +181,12 @@ def test_force_overrides_a_reservation():
 # The way back:
 
 
-@pytest.mark.parametrize("owner", [OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE], ids=str)
-@pytest.mark.parametrize("state", [s for s in HolderState if s is not HolderState.OVER], ids=str)
+@for_each_case(
+    combinations(
+        [OwningPodPhase.DONE, OwningPodPhase.REPLACED, OwningPodPhase.GONE],
+        [s for s in HolderState if s is not HolderState.OVER],
+    )
+)
 def test_a_claim_goes_back_to_its_reservation_when_its_pod_has_ended(owner, state):
     pod = finished("a")
     of = made(list=[ENTRY, pod], controller="a", annotations={POD_CLAIM_NAME: "gpu"})

@@ -3,11 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from dra.cli.kubectl.diagnosis.describer import HOLD_RULES
 from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.diagnosis.cluster_state import AllocationHold
+from tests.violations import for_each_case
 
 ROOT = Path(__file__).parents[4]
 
@@ -35,7 +34,7 @@ def test_holds_name_rules_that_exist():
     assert set(AllocationHold) - HOLD_RULES.keys() == {AllocationHold.RESERVATION}
 
 
-@pytest.mark.parametrize("number", RULE_DESCRIPTIONS)
+@for_each_case(RULE_DESCRIPTIONS)
 def test_a_rule_names_code_that_exists(number):
     parts = re.findall(r"`([a-z_/]+\.py)`(?: \(`(\w+)`\))?", RULE_DESCRIPTIONS[number].modules)
     assert parts

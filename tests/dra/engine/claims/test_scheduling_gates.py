@@ -56,8 +56,7 @@ def let_go(of, *pods, now=NOON, **known):
 # The claim is allocated
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "gone"),
+@for_each_case(
     [
         pytest.param(entered(gated("a")), [gated("a")], ["a"], id="listed"),
         pytest.param(entered(), [gated("a")], [], id="not-listed-yet"),
@@ -83,7 +82,7 @@ def let_go(of, *pods, now=NOON, **known):
         pytest.param(
             claim(workload=JOB, native=True, any_pod=True, list=[JOB]), [gated("a")], ["a"], id="any-pod-may-use-it"
         ),
-    ],
+    ]
 )
 def test_who_is_let_go_while_the_claim_is_allocated(of, pods, gone):
     assert let_go(of, *pods) == gone

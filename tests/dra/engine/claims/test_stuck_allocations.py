@@ -134,8 +134,7 @@ NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
 """The nodes of the allocation are deleted, and no other node has such devices."""
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "freed"),
+@for_each_case(
     [
         pytest.param(claim(list=["guard"]), [long_unschedulable("a")], True, id="no-other-placement-is-needed"),
         pytest.param(
@@ -157,7 +156,7 @@ NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
         pytest.param(claim(), [gated("a")], False, id="nobody-waits"),
         pytest.param(claim(list=[started("b")]), [long_unschedulable("a"), started("b")], False, id="consumed"),
         pytest.param(claim(list=[FOREIGN]), [long_unschedulable("a")], False, id="a-foreign-entry"),
-    ],
+    ]
 )
 def test_an_allocation_whose_nodes_were_deleted_is_freed_whatever_else_has_devices(of, pods, freed):
     known = {"usable_nodes": DELETED, "history": deleted_for(SLOW_BIND_HORIZON), "workload": PRESENT}
@@ -271,8 +270,7 @@ def test_a_node_that_is_back_keeps_the_allocation():
     assert not of_type(plan, Deallocate)
 
 
-@pytest.mark.parametrize(
-    ("other", "seconds"),
+@for_each_case(
     [
         pytest.param(None, 0.0, id="judged-alone"),
         pytest.param(waiting("b"), 0.0, id="a-new-pod-does-not-keep-it"),
@@ -283,7 +281,7 @@ def test_a_node_that_is_back_keeps_the_allocation():
         pytest.param(
             long_unschedulable("b", nominated="n1", nominated_since=NOON - 1e4), 0.0, id="a-nomination-that-lasts"
         ),
-    ],
+    ]
 )
 def test_pods_that_nobody_has_judged_delay_it_and_no_more(other, seconds):
     pods = [long_unschedulable("a"), *([other] if other is not None else [])]
@@ -292,8 +290,7 @@ def test_pods_that_nobody_has_judged_delay_it_and_no_more(other, seconds):
     assert (cause.name, at) == ("NODES_LOST", NOON + seconds)
 
 
-@pytest.mark.parametrize(
-    ("of", "allocated", "cause"),
+@for_each_case(
     [
         pytest.param(with_devices(["Broken"]), 0.0, "BINDING_FAILED", id="failed"),
         pytest.param(with_devices(["Broken", "Attached"]), 0.0, "BINDING_FAILED", id="failed-after-all"),
@@ -307,7 +304,7 @@ def test_pods_that_nobody_has_judged_delay_it_and_no_more(other, seconds):
         pytest.param(with_devices([]), BINDING_TIMEOUT - 1.0, None, id="there-is-time-left"),
         pytest.param(with_devices(["Attached"]), 1e5, None, id="attached"),
         pytest.param(with_devices([], stamp=None), 1e5, None, id="without-a-timestamp-kube-scheduler-waits-for-ever"),
-    ],
+    ]
 )
 def test_binding_conditions_are_read_as_kube_scheduler_reads_them(of, allocated, cause):
     history = ObservedHistory(allocated_at=NOON - allocated)
@@ -339,8 +336,7 @@ def test_nominated_pods_are_examined_too():
     assert of_type(plan, LookUpPlacements) == [LookUpPlacements(claim=KEY, pods=(uid("a"), uid("b")))]
 
 
-@pytest.mark.parametrize(
-    ("pods", "placements", "asks", "wake_at"),
+@for_each_case(
     [
         pytest.param([unschedulable("a")], None, False, NOON + PATIENCE, id="patience-first"),
         pytest.param([long_unschedulable("a")], None, True, NEVER, id="then-the-question"),
@@ -360,7 +356,7 @@ def test_nominated_pods_are_examined_too():
             NOON + 60.0,
             id="but-sooner-of-a-new-pod",
         ),
-    ],
+    ]
 )
 def test_when_placements_are_looked_for(pods, placements, asks, wake_at):
     plan = decided(view(claim(), *pods, usable_nodes=LOST, placements=placements))

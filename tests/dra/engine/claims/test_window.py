@@ -20,6 +20,7 @@ from tests.dra.engine.examples import (
     unschedulable,
     waiting,
 )
+from tests.violations import for_each_case
 
 
 def uids(names):
@@ -30,8 +31,7 @@ def names(consumers):
     return [c.name for c in consumers]
 
 
-@pytest.mark.parametrize(
-    ("of", "wanted"),
+@for_each_case(
     [
         pytest.param(starting("a"), Need.STARTING, id="starting"),
         pytest.param(starting("a", deleting=True), Need.RUNNING, id="starting-but-deleted"),
@@ -44,14 +44,13 @@ def names(consumers):
         pytest.param(gated("a", gates=(SCHEDULING_GATE, FOREIGN_GATE)), None, id="gated-by-others-too"),
         pytest.param(started("a"), Need.RUNNING, id="started"),
         pytest.param(finished("a"), None, id="finished"),
-    ],
+    ]
 )
 def test_why_a_pod_wants_a_slot(of, wanted):
     assert need(of, now=NOON) is wanted
 
 
-@pytest.mark.parametrize(
-    ("consumers", "listed", "chosen"),
+@for_each_case(
     [
         pytest.param([waiting("a"), starting("b")], [], ["b", "a"], id="starting-comes-before-waiting"),
         pytest.param([started("a"), waiting("b")], ["a"], ["b", "a"], id="waiting-comes-before-started"),
@@ -67,7 +66,7 @@ def test_why_a_pod_wants_a_slot(of, wanted):
         pytest.param([waiting("b"), waiting("a")], [], ["a", "b"], id="the-uid-decides-the-rest"),
         pytest.param([gated("b"), waiting("a")], [], ["a", "b"], id="gated-and-waiting-are-equals"),
         pytest.param([finished("a"), gated("b", gates=("x",))], ["a", "b"], [], id="no-need-no-slot"),
-    ],
+    ]
 )
 def test_order_of_the_window(consumers, listed, chosen):
     assert names(choose(consumers, listed=uids(listed), now=NOON)) == chosen
@@ -128,9 +127,7 @@ def test_when_the_window_changes_by_itself(of, listing, when):
     assert turn_changes_at(of, listing, now=NOON) == when
 
 
-@pytest.mark.parametrize(
-    ("drops", "seconds"), [(0, None), (1, 1.0), (2, 2.0), (3, 4.0), (6, 32.0), (7, 60.0), (50, 60.0)]
-)
+@for_each_case([(0, None), (1, 1.0), (2, 2.0), (3, 4.0), (6, 32.0), (7, 60.0), (50, 60.0)])
 def test_a_pod_that_the_scheduler_took_off_comes_back_later_and_later(drops, seconds):
     when = EntryHistory(last_listed=NOON, unreserve_count=drops).relist_at()
     assert when == (-NEVER if seconds is None else NOON + seconds)

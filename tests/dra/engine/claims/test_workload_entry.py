@@ -38,7 +38,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case, named
 
 UNTOLD = ConsumerReference.parse("jobs.batch/train")
 BEFORE = msgspec.structs.replace(JOB, uid=Uid("uid-job-before"))
@@ -49,8 +49,7 @@ OVER_LIMIT = WorkloadState(phase=WorkloadPhase.OVER_LIMIT)
 LET_THE_OWNER_DECIDE = msgspec.structs.replace(REPLACE, release_finished=False)
 
 
-@pytest.mark.parametrize(
-    ("reference", "workload", "expected"),
+@for_each_case(
     [
         pytest.param(JOB, PRESENT, WorkloadFate.ALIVE, id="there"),
         pytest.param(JOB, FINISHED, WorkloadFate.FINISHED, id="finished"),
@@ -70,7 +69,7 @@ LET_THE_OWNER_DECIDE = msgspec.structs.replace(REPLACE, release_finished=False)
         pytest.param(JOB, WorkloadState(phase=WorkloadPhase.NO_KIND), WorkloadFate.DOUBT, id="no-such-kind"),
         pytest.param(JOB, WorkloadState(phase=WorkloadPhase.OVER_LIMIT), WorkloadFate.DOUBT, id="too-many-kinds"),
         pytest.param(UNTOLD, PRESENT, WorkloadFate.PENDING, id="uid-not-known"),
-    ],
+    ]
 )
 def test_the_fate_of_a_workload_is_that_of_its_uid(reference, workload, expected):
     assert workload_fate(view(claim(workload=JOB), workload=workload), reference) is expected
@@ -79,8 +78,7 @@ def test_the_fate_of_a_workload_is_that_of_its_uid(reference, workload, expected
 # Rule 2: enter
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "written"),
+@for_each_case(
     [
         pytest.param(claim(workload=JOB), [waiting("a")], ["jobs/train", "a"], id="a-waiting-pod"),
         pytest.param(claim(workload=JOB), [gated("a")], ["jobs/train", "a"], id="a-gated-pod"),
@@ -91,7 +89,7 @@ def test_the_fate_of_a_workload_is_that_of_its_uid(reference, workload, expected
         pytest.param(claim(workload=JOB, deleting=True), [started("a")], None, id="claim-under-deletion"),
         pytest.param(claim(workload=JOB, allocation=None), [waiting("a")], None, id="not-allocated"),
         pytest.param(claim(), [waiting("a")], None, id="reserved-for-nobody"),
-    ],
+    ]
 )
 def test_when_the_workload_is_entered(of, pods, written):
     plan = decided(view(of, *pods, workload=PRESENT))
@@ -175,8 +173,7 @@ def test_on_a_server_with_the_field_nothing_need_be_remembered():
     assert plan.claim_writes == ()
 
 
-@pytest.mark.parametrize(
-    ("workload", "code", "written"),
+@for_each_case(
     [
         pytest.param(PRESENT, Code.WORKLOAD_ENTERED, ["jobs/train", "a"], id="there"),
         pytest.param(ABSENT, Code.WORKLOAD_PENDING, ["a"], id="not-there-yet"),
@@ -185,7 +182,7 @@ def test_on_a_server_with_the_field_nothing_need_be_remembered():
         pytest.param(WorkloadState(phase=WorkloadPhase.FORBIDDEN), Code.WORKLOAD_UNREADABLE, ["a"], id="forbidden"),
         pytest.param(WorkloadState(phase=WorkloadPhase.NO_KIND), Code.WORKLOAD_UNKNOWN_KIND, ["a"], id="no-such-kind"),
         pytest.param(OVER_LIMIT, Code.WORKLOAD_KINDS_EXCEEDED, ["a"], id="too-many-kinds"),
-    ],
+    ]
 )
 def test_a_reference_that_comes_before_its_workload(workload, code, written):
     plan = decided(view(claim(workload=UNTOLD), waiting("a"), workload=workload))
@@ -510,17 +507,18 @@ def test_a_claim_of_one_pod_is_never_entered_for_its_workload(of, policy):
     assert (plan.actions, codes(plan)) == ((), [Code.RESERVATION_IGNORED])
 
 
-@pytest.mark.parametrize("workload", [PRESENT, WorkloadState(), ABSENT], ids=["exists", "unknown", "absent"])
-@pytest.mark.parametrize(
-    "of",
-    [
-        pytest.param(claim(workload=JOB, owner="a", entered=True, list=[JOB]), id="by-an-earlier-release"),
-        pytest.param(claim(workload=UNTOLD, owner="a", entered=True, list=[JOB]), id="without-a-recorded-uid"),
-        pytest.param(claim(workload=BEFORE, owner="a", entered=True, list=[JOB]), id="for-another-of-that-name"),
-        pytest.param(claim(workload=JOB, owner="a", native=True, any_pod=True, list=[JOB]), id="by-a-scheduler"),
-    ],
+@for_each_case(
+    combinations(
+        named([PRESENT, WorkloadState(), ABSENT], ["exists", "unknown", "absent"]),
+        [
+            pytest.param(claim(workload=JOB, owner="a", entered=True, list=[JOB]), id="by-an-earlier-release"),
+            pytest.param(claim(workload=UNTOLD, owner="a", entered=True, list=[JOB]), id="without-a-recorded-uid"),
+            pytest.param(claim(workload=BEFORE, owner="a", entered=True, list=[JOB]), id="for-another-of-that-name"),
+            pytest.param(claim(workload=JOB, owner="a", native=True, any_pod=True, list=[JOB]), id="by-a-scheduler"),
+        ],
+    )
 )
-def test_an_entry_of_the_workload_in_the_claim_of_one_pod_ends_with_that_pod(of, workload):
+def test_an_entry_of_the_workload_in_the_claim_of_one_pod_ends_with_that_pod(workload, of):
     runs = decided(view(of, started("a"), workload=workload))
     assert not of_type(runs, Deallocate)
     assert "jobs/train" in (listed(runs) or ["jobs/train"])

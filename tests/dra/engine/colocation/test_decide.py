@@ -15,6 +15,7 @@ from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.instants import NEVER, Moment
 from dra.model.node_pods import ConfigMap
 from tests.dra.engine.colocation.objects import NOW, be, metric, node, pod, used
+from tests.violations import for_each_case
 
 CONFIG = {"enable": True, "cpuReclaimThresholdPercent": 65, "memoryReclaimThresholdPercent": 65}
 
@@ -93,8 +94,7 @@ def holding(computed, *, offered, at=10.0):
     return loop
 
 
-@pytest.mark.parametrize(
-    ("offered", "computed", "at", "written"),
+@for_each_case(
     [
         pytest.param(10000, 10999, 10.0, False, id="trap-vector-5-less-than-10-percent"),
         pytest.param(10000, 11000, 10.0, False, id="trap-vector-5-10-percent"),
@@ -107,7 +107,7 @@ def holding(computed, *, offered, at=10.0):
         pytest.param(0, 5, 10.0, True, id="trap-vector-5-something-of-nothing"),
         pytest.param(None, 5, 10.0, True, id="trap-b4-the-value-is-gone"),
         pytest.param(5, 0, 10.0, True, id="trap-b7-nothing-of-something"),
-    ],
+    ]
 )
 def test_small_changes_wait(offered, computed, at, written):
     plan = holding(computed, offered=offered, at=at).decide()

@@ -3,6 +3,7 @@ import pytest
 
 from dra.engine.colocation.node_usage import node_usage
 from dra.model.node_metrics import NodeMetric
+from tests.violations import for_each_case
 
 
 def usage(*, pod=None, **status):
@@ -10,8 +11,7 @@ def usage(*, pod=None, **status):
     return node_usage(msgspec.convert({"metadata": {"name": "n1"}, "status": content}, NodeMetric))
 
 
-@pytest.mark.parametrize(
-    ("psi", "percent"),
+@for_each_case(
     [
         pytest.param({"cpu": {"some": {"avg10": 90.0, "avg60": 12.5}}}, 12.5, id="of-the-last-minute"),
         pytest.param({"cpu": {"some": {"avg60": 12}}}, 12.0, id="a-whole-number"),
@@ -22,7 +22,7 @@ def usage(*, pod=None, **status):
         pytest.param({"cpu": {"some": {"avg60": True}}}, None, id="a-boolean"),
         pytest.param({"cpu": {"some": {"avg60": -1}}}, None, id="negative"),
         pytest.param({"cpu": {"some": {"avg60": 1e300}}}, None, id="more-than-100"),
-    ],
+    ]
 )
 def test_pressure_of_a_pod_is_a_percentage_or_unknown(psi, percent):
     assert usage(pod={"psi": psi} if psi is not None else {}).pods[0].cpu_pressure_percent == percent

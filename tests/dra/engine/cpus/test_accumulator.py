@@ -10,6 +10,7 @@ from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.topology import CpuTopology
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 SPREAD = CpuBindPolicy.SPREAD_BY_PCPUS
 LEAST = NumaAllocateStrategy.LEAST_ALLOCATED
@@ -150,8 +151,7 @@ def test_what_is_required_and_cannot_be_is_refused_with_koordinators_text_and_nu
     assert str(take_cpus(where, request_)) == text
 
 
-@pytest.mark.parametrize(
-    ("where", "request_", "preferred", "expected"),
+@for_each_case(
     [
         pytest.param(room(SMALL), CpuRequest(count=3), "5-7", "5-7", id="as-many-as-wanted"),
         pytest.param(room(SMALL), CpuRequest(count=4), "6", "0-2,6", id="and-the-rest-by-itself"),
@@ -168,7 +168,7 @@ def test_what_is_required_and_cannot_be_is_refused_with_koordinators_text_and_nu
             "8",
             id="given-up-where-nothing-adds-up",
         ),
-    ],
+    ]
 )
 def test_preferred_cpus_come_first(where, request_, preferred, expected):
     assert take_cpus(where, request_, preferred=parse(preferred)) == parse(expected)
@@ -194,8 +194,7 @@ def of_caches(*, cores=16, of=4, threads=1):
     return CpuTopology(cpus=tuple(replace(cpu, l3=cpu.core // of) for cpu in uniform.cpus))
 
 
-@pytest.mark.parametrize(
-    ("topology", "used", "request_fields", "expected"),
+@for_each_case(
     [
         pytest.param(of_caches(), "0", {"count": 4}, "4-7", id="one-cache-that-is-whole"),
         pytest.param(of_caches(), "0", {"count": 3}, "1-3", id="the-fullest-that-suffices"),
@@ -212,7 +211,7 @@ def of_caches(*, cores=16, of=4, threads=1):
             "1,3-6",
             id="spread-threads-come-before-caches",
         ),
-    ],
+    ]
 )
 def test_an_l3_cache_is_kept_whole_where_that_costs_nothing(topology, used, request_fields, expected):
     assert str(take_cpus(room(topology, used), CpuRequest(**request_fields))) == expected

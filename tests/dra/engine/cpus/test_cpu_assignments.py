@@ -10,6 +10,7 @@ from dra.engine.cpus.topology import CpuTopology
 from dra.engine.devices.ledger import Holder
 from dra.model.meta import Uid
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 MACHINE = uniform_topology(cores=4, threads=2)
 
@@ -64,8 +65,7 @@ def test_isolated_cpus_can_be_held_and_are_not_shared():
     assert str(held(division, A, "4-5").shared_pool) == "0-3"
 
 
-@pytest.mark.parametrize(
-    ("division", "cpus", "text"),
+@for_each_case(
     [
         pytest.param(
             CpuAssignments(topology=MACHINE), "", "no CPUs are asked for; a request needs at least one", id="none"
@@ -110,7 +110,7 @@ def test_isolated_cpus_can_be_held_and_are_not_shared():
             "CPUs 3 are kept by the node (0-3)",
             id="kept",
         ),
-    ],
+    ]
 )
 def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
     refused = division.assign(A, parse(cpus))
@@ -118,8 +118,7 @@ def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
     assert refused.startswith(f"claim ml/a (uid a): {text}")
 
 
-@pytest.mark.parametrize(
-    ("division", "shared", "faults"),
+@for_each_case(
     [
         pytest.param(
             CpuAssignments(topology=MACHINE, assignments={A: parse("6-9")}),
@@ -171,7 +170,7 @@ def test_what_cannot_be_held_is_refused_with_numbers(division, cpus, text):
             ],
             id="nothing-left",
         ),
-    ],
+    ]
 )
 def test_a_machine_that_changed_under_its_holders_takes_nothing_from_them_and_is_told(division, shared, faults):
     assert str(division.shared_pool) == shared

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.cpus.cpusets import MAX_CPU, NO_CPUS, CpuSet, MalformedCpuListError, parse
+from tests.violations import for_each_case
 
 CPUS = st.sets(st.integers(0, 300) | st.integers(0, MAX_CPU), max_size=60)
 
 
-@pytest.mark.parametrize(
-    ("text", "cpus", "written"),
+@for_each_case(
     [
         pytest.param("0-3,8", {0, 1, 2, 3, 8}, "0-3,8", id="ranges-and-numbers"),
         pytest.param("", set(), "", id="empty"),
@@ -22,15 +22,14 @@ CPUS = st.sets(st.integers(0, 300) | st.integers(0, MAX_CPU), max_size=60)
         pytest.param("5-5", {5}, "5", id="a-range-of-one"),
         pytest.param("007", {7}, "7", id="leading-zeros"),
         pytest.param(str(MAX_CPU), {MAX_CPU}, str(MAX_CPU), id="the-greatest"),
-    ],
+    ]
 )
 def test_a_list_is_read_and_written_sorted_and_joined(text, cpus, written):
     assert parse(text) == cpus
     assert str(parse(text)) == written
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
+@for_each_case(
     [
         pytest.param("3-1", "'3-1' runs backwards", id="backwards"),
         pytest.param("0-", "'0-' is neither", id="open-end"),
@@ -44,7 +43,7 @@ def test_a_list_is_read_and_written_sorted_and_joined(text, cpus, written):
         pytest.param("8192", "'8192' is beyond the greatest CPU number, 8191", id="too-great"),
         pytest.param("0-999999999", "beyond", id="a-range-that-would-fill-memory"),
         pytest.param("9" * 5000, "beyond", id="a-number-that-int-refuses"),
-    ],
+    ]
 )
 def test_what_is_no_list_is_refused_by_name(text, problem):
     with pytest.raises(MalformedCpuListError, match=re.escape(problem)):

@@ -13,12 +13,12 @@ from dra.engine.cpus.node_policies import (
     apply_node_bind_policy,
     parse_node_labels,
 )
+from tests.violations import for_each_case
 
 FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 
 
-@pytest.mark.parametrize(
-    ("labels", "bind_policy", "strategy"),
+@for_each_case(
     [
         pytest.param(None, "None", "MostAllocated", id="no-labels"),
         pytest.param({LABEL_CPU_BIND_POLICY: "None"}, "None", "MostAllocated", id="none"),
@@ -27,7 +27,7 @@ FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
         pytest.param({LABEL_CPU_BIND_POLICY: "SpreadByPCPUs"}, "SpreadByPCPUs", "MostAllocated", id="spread"),
         pytest.param({LABEL_NUMA_ALLOCATE_STRATEGY: "LeastAllocated"}, "None", "LeastAllocated", id="emptiest"),
         pytest.param({LABEL_NUMA_ALLOCATE_STRATEGY: "DistributeEvenly"}, "None", "DistributeEvenly", id="evenly"),
-    ],
+    ]
 )
 def test_labels(labels, bind_policy, strategy):
     found, problems = parse_node_labels(labels)
@@ -44,8 +44,7 @@ def test_an_unknown_value_counts_as_no_label_and_is_named_with_the_known_ones():
     )
 
 
-@pytest.mark.parametrize(
-    ("node", "asked", "required", "becomes"),
+@for_each_case(
     [
         pytest.param("None", FULL, False, (FULL, False), id="nothing-is-forced"),
         pytest.param("None", SPREAD, True, (SPREAD, True), id="what-is-required-stays"),
@@ -54,7 +53,7 @@ def test_an_unknown_value_counts_as_no_label_and_is_named_with_the_known_ones():
         pytest.param("SpreadByPCPUs", FULL, False, (SPREAD, True), id="forced-to-spread"),
         pytest.param("FullPCPUsOnly", SPREAD, True, None, id="conflict-spread"),
         pytest.param("SpreadByPCPUs", FULL, True, None, id="conflict-full"),
-    ],
+    ]
 )
 def test_the_bind_policy_of_the_node(node, asked, required, becomes):
     found = apply_node_bind_policy(CpuRequest(count=2, policy=asked, required=required), NodeCpuBindPolicy(node))

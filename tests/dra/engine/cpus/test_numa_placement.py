@@ -11,6 +11,7 @@ from dra.engine.cpus.failures import CpuAllocationFailure
 from dra.engine.cpus.numa_placement import divide_among_numa_nodes, take_cpus_by_numa_policy
 from dra.model.koordinator_classes import NumaTopologyPolicy
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 SMALL = uniform_topology(sockets=2, cores=4, threads=2)
 """Topology (2,1,4,2): CPUs 0-7 | 8-15."""
@@ -19,8 +20,7 @@ NONE, BEST, RESTRICTED, SINGLE = NumaTopologyPolicy
 LEAST = NumaAllocateStrategy.LEAST_ALLOCATED
 
 
-@pytest.mark.parametrize(
-    ("count", "free", "step", "expected"),
+@for_each_case(
     [
         pytest.param(10, {0: 8, 1: 8}, 1, {0: 5, 1: 5}, id="12-two-halves"),
         pytest.param(10, {0: 3, 1: 8}, 1, {0: 3, 1: 7}, id="12-all-of-the-smaller"),
@@ -29,7 +29,7 @@ LEAST = NumaAllocateStrategy.LEAST_ALLOCATED
         pytest.param(12, {0: 3, 1: 8}, 1, None, id="12-insufficient-numa-cpu"),
         pytest.param(10, {0: 3, 1: 8}, 2, {0: 2, 1: 8}, id="whole-cores-alone-count"),
         pytest.param(3, {0: 3}, 1, {0: 3}, id="one"),
-    ],
+    ]
 )
 def test_a_request_is_divided_evenly(count, free, step, expected):
     assert divide_among_numa_nodes(count, free, step=step) == expected

@@ -5,6 +5,7 @@ import pytest
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology, InvalidTopologyError
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 HYBRID = CpuTopology(
     cpus=(
@@ -35,8 +36,7 @@ def test_cores_of_different_size():
     assert HYBRID.whole_cores(parse("1-4")) == parse("2-4")
 
 
-@pytest.mark.parametrize(
-    ("cpus", "more", "problem"),
+@for_each_case(
     [
         pytest.param([], {}, "no CPU is online", id="empty"),
         pytest.param([{}, {}], {}, "described twice", id="twice"),
@@ -63,7 +63,7 @@ def test_cores_of_different_size():
             "share L3 cache 0, but not their socket",
             id="l3s",
         ),
-    ],
+    ]
 )
 def test_what_no_machine_can_be_is_refused(cpus, more, problem):
     with pytest.raises(InvalidTopologyError, match=f"CPU topology: .*{problem}"):

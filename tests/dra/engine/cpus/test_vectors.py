@@ -85,8 +85,7 @@ def test_more_than_is_free_is_refused_with_numbers(policy, strategy):
     )
 
 
-@pytest.mark.parametrize(
-    ("topology", "holding", "asked", "expected"),
+@for_each_case(
     [
         pytest.param(
             TWO_SOCKETS, ("0,2", CORE), (4, SPREAD, CORE), "8,10,12,14", id="not-enough-cores-beside-the-holder"
@@ -98,7 +97,7 @@ def test_more_than_is_free_is_refused_with_numbers(policy, strategy):
         pytest.param(TWO_SOCKETS, ("0,2", NODE), (4, SPREAD, NONE), "1,3-4,6", id="who-does-not-mind-a-node"),
         pytest.param(TWO_SOCKETS, ("0,2", NODE), (4, FULL, NODE), "8-11", id="another-node-whole-cores"),
         pytest.param(TWO_SOCKETS, ("0,2", NODE), (4, FULL, NONE), "4-7", id="who-does-not-mind-whole-cores"),
-    ],
+    ]
 )
 def test_exclusivity(topology, holding, asked, expected):
     (used, by), (count, policy, exclusivity) = holding, asked

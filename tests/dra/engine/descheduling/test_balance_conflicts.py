@@ -5,6 +5,7 @@ import pytest
 from dra.api.descheduler.load_plugin_args import HighNodeUtilizationArgs, LowNodeLoadArgs, LowNodeUtilizationArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.balance_conflicts import conflicts
+from tests.violations import for_each_case
 
 
 def low(cpu, target, **more):
@@ -24,8 +25,7 @@ def high(**thresholds):
 OTHER = ("RemoveDuplicates", PluginArgs())
 
 
-@pytest.mark.parametrize(
-    ("enabled", "text"),
+@for_each_case(
     [
         pytest.param([low(20, 50)], "", id="alone"),
         pytest.param([low(20, 50), OTHER], "", id="beside-a-plugin-without-thresholds"),
@@ -45,7 +45,7 @@ OTHER = ("RemoveDuplicates", PluginArgs())
         pytest.param([low(20, 50), load(20, 50)], "", id="equal-bands"),
         pytest.param([low(5, 5, useDeviationThresholds=True), load(20, 50)], "", id="deviation-says-no-percentage"),
         pytest.param([high(cpu=20), high(cpu=30)], "", id="both-empty"),
-    ],
+    ]
 )
 def test_pairs_of_balance_plugins(enabled, text):
     entries = [(("profiles", index), name, args) for index, (name, args) in enumerate(enabled)]

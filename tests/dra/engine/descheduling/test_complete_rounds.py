@@ -18,6 +18,7 @@ from dra.engine.migration.pod_index import workload_of
 from tests.dra.engine.descheduling.clusters import node, pod, snapshot
 from tests.dra.engine.descheduling.plugins.playing import container, evicted, reasons, refused, statuses
 from tests.dra.engine.migration.examples import budget
+from tests.violations import for_each_case
 
 PAGE = (Path(__file__).parents[4] / "docs/how-to/descheduler-plugins.md").read_text()
 EXAMPLES = dict(re.findall(r"^### (\w+)$.*?^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -141,14 +142,14 @@ PLAYED = {
 """Plugin → nodes, pods, and the pods that go with the example of the page; limits of the example included."""
 
 
-@pytest.mark.parametrize("plugin", PLAYED)
+@for_each_case(PLAYED)
 def test_the_example_of_the_page_moves_what_it_says(plugin):
     nodes, pods, goes = PLAYED[plugin]
     result = play(EXAMPLES[plugin], nodes, pods)
     assert evicted(result) == goes
 
 
-@pytest.mark.parametrize("plugin", EXAMPLES)
+@for_each_case(EXAMPLES)
 def test_every_example_of_the_page_is_a_configuration_without_warnings(plugin):
     descheduling = compile_descheduling(read_configuration(yaml.safe_load(EXAMPLES[plugin])))
     assert descheduling.warnings == ()

@@ -5,6 +5,7 @@ import pytest
 from dra.engine.descheduling.cool_down import cool_down_of
 from tests.dra.engine.descheduling.rounds import Naming, evicted, play, pod, profile, refusals
 from tests.dra.engine.migration.examples import NOW, job
+from tests.violations import for_each_case
 
 ROOM = {"n2": 100}
 
@@ -18,8 +19,7 @@ def second_round(*pods, after, **more):
     return play(list(pods), profile(Naming(*names), **more), slots=ROOM, memory=memory, now=NOW + after)[0]
 
 
-@pytest.mark.parametrize(
-    ("given", "after", "more", "message"),
+@for_each_case(
     [
         pytest.param(
             pod("new", created=5),
@@ -56,7 +56,7 @@ def second_round(*pods, after, **more):
             "pod ns/new: replaces a pod that was moved, 0 s ago; it stays for 600 s (cool-down)",
             id="from-the-future",
         ),
-    ],
+    ]
 )
 def test_the_replacement_of_a_moved_pod_stays_for_a_while(given, after, more, message):
     assert second_round(given, after=after, **more).decisions[0].verdict.message == message

@@ -147,8 +147,7 @@ def test_what_the_default_evictor_protects(found, given, text):
     assert bool(message) is bool(text)
 
 
-@pytest.mark.parametrize(
-    ("found", "given", "text"),
+@for_each_case(
     [
         pytest.param(annotated(EVICT, spec=LOCAL), {}, "", id="local-storage"),
         pytest.param(annotated(EVICT, owner=""), {}, "", id="bare"),
@@ -162,7 +161,7 @@ def test_what_the_default_evictor_protects(found, given, text):
             "pod ns/a: is a static",
             id="never-static-pods",
         ),
-    ],
+    ]
 )
 def test_the_annotation_of_a_pod_lifts_only_what_is_a_matter_of_choice(found, given, text):
     message = refusal(found, given)
@@ -243,8 +242,7 @@ def replicas_round(pods, *, at_least, **more):
     return evicted(play(pods, given, slots={"n2": 9}, **more)[0])
 
 
-@pytest.mark.parametrize(
-    ("pods", "at_least", "gone"),
+@for_each_case(
     [
         pytest.param([pod("a"), pod("b"), pod("c")], 2, 1, id="vector-34-two-of-three-stay"),
         pytest.param([pod("a")], 2, 0, id="one-of-at-least-two-stays"),
@@ -256,7 +254,7 @@ def replicas_round(pods, *, at_least, **more):
         pytest.param([pod("a"), pod("b"), pod("f", status={"phase": "Failed"})], 2, 1, id="the-failed-one-may-go"),
         pytest.param([pod("a"), pod("b", owner="db"), pod("c", owner="db")], 2, 0, id="by-owner"),
         pytest.param([pod("a"), pod("b", namespace="x"), pod("c", namespace="x")], 2, 0, id="by-namespace"),
-    ],
+    ]
 )
 def test_the_owner_keeps_its_least_replicas(pods, at_least, gone):
     assert len(replicas_round(pods, at_least=at_least)) == gone

@@ -5,6 +5,7 @@ import pytest
 
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
 from tests.dra.engine.descheduling.clusters import job, node, pod, reservation, snapshot
+from tests.violations import for_each_case
 
 NO_SCHEDULE = {"key": "a", "value": "b", "effect": "NoSchedule"}
 NO_EXECUTE = {"key": "a", "value": "b", "effect": "NoExecute"}
@@ -162,8 +163,7 @@ def in_zones(*zones):
     return [node(f"n{number}", labels={ZONE: zone} if zone else {}) for number, zone in enumerate(zones, 1)]
 
 
-@pytest.mark.parametrize(
-    ("zones", "pods", "reasons"),
+@for_each_case(
     [
         pytest.param(
             "ab", [pod("p", **apart(of_app("db"))), pod("q", "n2", owner="db")], ["", ANTI_AFFINITY], id="own"
@@ -238,7 +238,7 @@ def in_zones(*zones):
             ["", AFFINITY],
             id="but-not-to-a-node-without-the-key",
         ),
-    ],
+    ]
 )
 def test_affinity_between_pods(zones, pods, reasons):
     nodes = in_zones(*zones)
@@ -256,8 +256,7 @@ def spread_pods(*counts, **spec):
     return [pod(f"p{n}-{i}", f"n{n}", cpu="", **spec) for n, count in enumerate(counts, 1) for i in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("zones", "pods", "reasons"),
+@for_each_case(
     [
         pytest.param("ab", spread_pods(3, 1, **spread()), [SKEW, ""], id="from-the-fuller-to-the-emptier-zone"),
         pytest.param("ab", spread_pods(2, 2, **spread()), ["", SKEW], id="skew-once-the-pod-has-gone"),
@@ -279,7 +278,7 @@ def spread_pods(*counts, **spec):
             [SKEW, ""],
             id="terminating-pods-do-not-count",
         ),
-    ],
+    ]
 )
 def test_hard_topology_spread(zones, pods, reasons):
     nodes = in_zones(*zones)

@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugin import Trigger
 from dra.engine.descheduling.plugin_triggers import MalformedTriggerError, checked_triggers
 from dra.engine.descheduling.triggers import CompiledTriggers, TriggerKind
 from tests.dra.engine.descheduling.rounds import node, pod
+from tests.violations import for_each_case
 
 SPOT = Trigger(kind="Node", when="object.metadata.labels['pool'] == 'spot'")
 FAILED = Trigger(kind="Pod", when="object.status.phase == 'Failed'")
@@ -45,8 +46,7 @@ def test_a_result_that_is_no_bool_is_false_and_hides_no_other_trigger():
     assert fired((NO_BOOL, FAILED), failed()) == [True]
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
+@for_each_case(
     [
         pytest.param(7, "triggers: is no tuple of Trigger", id="a-number"),
         pytest.param((FAILED,) * 9, "triggers: has 9 entries, the limit is 8", id="too-many"),
@@ -59,7 +59,7 @@ def test_a_result_that_is_no_bool_is_false_and_hides_no_other_trigger():
         pytest.param(
             (Trigger(kind="Pod", when="true || " * 200 + "true"),), "triggers[0].when: is longer than 1024", id="long"
         ),
-    ],
+    ]
 )
 def test_what_is_no_trigger_is_told_by_its_path(given, text):
     with pytest.raises(MalformedTriggerError) as caught:

@@ -5,6 +5,7 @@ import pytest
 from dra.api.descheduler.pod_plugin_args import SelectedPodsArgs
 from dra.engine.descheduling import pod_selection
 from tests.dra.engine.descheduling.clusters import at, job, node, pod, snapshot
+from tests.violations import for_each_case
 
 NODES = [node("n2"), node("n1"), node("lost", ready=False)]
 
@@ -43,8 +44,7 @@ def test_pods_of_unfinished_jobs_are_not_looked_at():
     assert selected([moving, pod("staying")], jobs=[job(moving, node="n2")]) == {"n1": ["staying"]}
 
 
-@pytest.mark.parametrize(
-    ("args", "names"),
+@for_each_case(
     [
         pytest.param({}, ["a", "b", "c"], id="all"),
         pytest.param({"namespaces": {"include": ["x"]}}, ["c"], id="include"),
@@ -58,7 +58,7 @@ def test_pods_of_unfinished_jobs_are_not_looked_at():
             [],
             id="both-must-hold",
         ),
-    ],
+    ]
 )
 def test_namespaces_and_labels(args, names):
     pods = [pod("a", labels={"tier": "web"}), pod("b"), pod("c", namespace="x")]
@@ -74,8 +74,7 @@ def test_a_container_of_which_nothing_is_known_yet_has_no_reason_and_no_exit_cod
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@for_each_case(
     [
         pytest.param({"priority": 1}, {"priority": 2}, id="low-priority"),
         pytest.param({"priority": -5}, {}, id="priority-0-is-a-priority"),
@@ -88,7 +87,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
             {"priority": 2, "status": {"qosClass": "BestEffort"}},
             id="priority-before-QoS",
         ),
-    ],
+    ]
 )
 def test_the_pod_that_is_cheaper_to_evict_goes_first(first, second):
     assert selected([pod("a", **second), pod("b", **first)]) == {"n1": ["b", "a"]}

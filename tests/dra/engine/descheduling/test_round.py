@@ -18,6 +18,7 @@ from tests.dra.engine.descheduling.rounds import (
     refusals,
 )
 from tests.dra.engine.migration.examples import NOW, at, job
+from tests.violations import for_each_case
 
 ROOM = {"n2": 100}
 
@@ -76,8 +77,7 @@ def six_pods():
     ]
 
 
-@pytest.mark.parametrize(
-    ("limits", "count"),
+@for_each_case(
     [
         pytest.param({}, 6, id="no-limit"),
         pytest.param({"per_namespace": 2}, 4, id="vector-30-two-namespaces-of-three-pods-two-each"),
@@ -87,7 +87,7 @@ def six_pods():
         pytest.param({"per_node": 0}, 0, id="node-0-is-nobody"),
         pytest.param({"per_namespace": 0}, 0, id="namespace-0-is-nobody"),
         pytest.param({"total": 5, "per_node": 2}, 4, id="the-smallest-counts"),
-    ],
+    ]
 )
 def test_limits_of_a_round(limits, count):
     plugin = Naming("x0", "x1", "x2", "y0", "y1", "y2")

@@ -3,10 +3,10 @@
 import pytest
 
 from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38, allocator_release
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("server", "release"),
+@for_each_case(
     [
         pytest.param("v1.34.9", RELEASE_1_37, id="older"),
         pytest.param("v1.37.2-gke.1000", RELEASE_1_37, id="1.37-of-a-provider"),
@@ -16,7 +16,7 @@ from dra.engine.devices.allocator_releases import RELEASE_1_37, RELEASE_1_38, al
         pytest.param("v2.0.0", RELEASE_1_37, id="another-major-version"),
         pytest.param("", RELEASE_1_37, id="not-known"),
         pytest.param("v1." + "9" * 5000, RELEASE_1_38, id="no-version-of-that-length"),
-    ],
+    ]
 )
 def test_the_version_of_the_server_tells_the_release(server, release):
     assert allocator_release(server) == release

@@ -13,6 +13,7 @@ from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import Device
+from tests.violations import for_each_case
 
 MEMORY_PER_DEVICE = {"memory": {"mapping": {"deviceMultiplier": "2Gi"}}}
 CORES = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "2"}}}
@@ -62,8 +63,7 @@ def of_136(**resources):
     return {"nodeAllocatableResourceMappings": resources}
 
 
-@pytest.mark.parametrize(
-    ("device", "given", "expected"),
+@for_each_case(
     [
         pytest.param({}, {}, {}, id="none"),
         pytest.param(of_137(**MEMORY_PER_DEVICE), {}, {"memory": 4 * 2**30}, id="for-each-device"),
@@ -78,7 +78,7 @@ def of_136(**resources):
         pytest.param(of_136(**ONCE), {}, {"memory": 4 * 2**30}, id="for-each-device-in-1.36"),
         pytest.param(of_136(**BY_CORES), {"cores": "3"}, {"cpu": 12}, id="for-consumed-capacity-in-1.36"),
         pytest.param(of_136(**BY_CORES_ALONE), {"cores": "3"}, {"cpu": 6}, id="without-multiplier-in-1.36"),
-    ],
+    ]
 )
 def test_a_pod_with_two_devices_has(device, given, expected):
     found = node_allocatable.node_allocatable_statuses(

@@ -10,6 +10,7 @@ from dra.model.meta import ObjectMeta
 from dra.model.slices import ResourcePool, ResourceSliceTaints, ResourceSliceTaintsSpec, TaintedDevice
 from dra.model.taints import DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec
 from tests.dra.engine.examples import KEY, NAMESPACE, NOON, allocation, claim
+from tests.violations import for_each_case
 
 DRIVER = "gpu.example.com"
 SICK = DeviceTaint(key="sick", effect="NoExecute", time_added=datetime(2026, 11, 20, 12, 0, tzinfo=UTC))
@@ -61,8 +62,7 @@ def test_nothing_is_told_before_all_slices_are_known():
     assert index.slices_known() == []  # a relist is no news
 
 
-@pytest.mark.parametrize(
-    ("slices", "taints"),
+@for_each_case(
     [
         pytest.param([slice_of(gpu_0=[SICK])], [("gpu-0", "sick")], id="tainted"),
         pytest.param([slice_of(gpu_0=[DUSTY])], [], id="by-a-taint-that-ends-no-pod"),
@@ -83,14 +83,13 @@ def test_nothing_is_told_before_all_slices_are_known():
         pytest.param(
             [slice_of("b", gpu_0=[SICK]), slice_of("a", gpu_0=[WORSE])], [("gpu-0", "worse")], id="a-device-twice"
         ),
-    ],
+    ]
 )
 def test_which_taints_an_allocation_of_two_devices_has(slices, taints):
     assert [each[:2] for each in found(index_of(*slices), "gpu-0", "gpu-1")] == taints
 
 
-@pytest.mark.parametrize(
-    ("selector", "selects"),
+@for_each_case(
     [
         pytest.param({}, True, id="everything"),
         pytest.param(None, False, id="nothing"),
@@ -101,7 +100,7 @@ def test_which_taints_an_allocation_of_two_devices_has(slices, taints):
         pytest.param({"device": "gpu-1"}, False, id="another-device"),
         pytest.param({"driver": DRIVER, "deviceClassName": "gpu"}, False, id="by-a-class-nobody-can-tell"),
         pytest.param({"selectors": []}, False, id="by-cel-likewise"),
-    ],
+    ]
 )
 def test_which_devices_a_rule_taints(selector, selects):
     expected = [("gpu-0", "sick", TaintSource.RULE, "r")] if selects else []

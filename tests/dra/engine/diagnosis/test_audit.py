@@ -12,6 +12,7 @@ from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, cluster_state, entry, node, offer, workload
+from tests.violations import combinations, for_each_case
 
 
 def reserved(*, status=None, **spec):
@@ -125,28 +126,29 @@ def installed(*, ready, desired=2, component="controller", since=""):
     )
 
 
-@pytest.mark.parametrize(
-    ("deployment", "told"),
-    [
-        pytest.param(installed(ready=0), ["deployment dra-reserve/dra-reserve-controller"], id="none-is-ready"),
-        pytest.param(installed(ready=1), [], id="one-is-ready"),
-        pytest.param(installed(ready=1, since="2026-11-28T11:58:30Z"), [], id="one-is-ready-for-long"),
-        pytest.param(installed(ready=0, since="2026-11-28T11:59:30Z"), [], id="starts-since-half-a-minute"),
-        pytest.param(
-            installed(ready=0, since="2026-11-28T11:58:30Z"),
-            ["deployment dra-reserve/dra-reserve-controller"],
-            id="starts-since-a-minute-and-a-half",
-        ),
-        pytest.param(installed(ready=0, desired=0, component="descheduler"), [], id="a-part-is-scaled-to-zero"),
-        pytest.param(
-            installed(ready=0, component="extender"),
-            ["deployment dra-reserve/dra-reserve-extender"],
-            id="no-extender-is-ready",
-        ),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param(installed(ready=0), ["deployment dra-reserve/dra-reserve-controller"], id="none-is-ready"),
+            pytest.param(installed(ready=1), [], id="one-is-ready"),
+            pytest.param(installed(ready=1, since="2026-11-28T11:58:30Z"), [], id="one-is-ready-for-long"),
+            pytest.param(installed(ready=0, since="2026-11-28T11:59:30Z"), [], id="starts-since-half-a-minute"),
+            pytest.param(
+                installed(ready=0, since="2026-11-28T11:58:30Z"),
+                ["deployment dra-reserve/dra-reserve-controller"],
+                id="starts-since-a-minute-and-a-half",
+            ),
+            pytest.param(installed(ready=0, desired=0, component="descheduler"), [], id="a-part-is-scaled-to-zero"),
+            pytest.param(
+                installed(ready=0, component="extender"),
+                ["deployment dra-reserve/dra-reserve-extender"],
+                id="no-extender-is-ready",
+            ),
+        ],
+        [ControllerPresence.ABSENT, ControllerPresence.RUNNING],
+    )
 )
-@pytest.mark.parametrize("presence", [ControllerPresence.ABSENT, ControllerPresence.RUNNING])
-def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_shows(presence, deployment, told):
+def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_shows(deployment, told, presence):
     """With an image that could not be pulled, and no work waiting, an audit found no problem."""
     leader = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-controller", holder="c-0")
     snapshot = msgspec.structs.replace(

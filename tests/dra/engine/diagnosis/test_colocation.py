@@ -20,6 +20,7 @@ from tests.dra.engine.diagnosis.colocated import (
     pod_metric,
     snapshot,
 )
+from tests.violations import for_each_case
 
 TWO_CONFIGS = {
     "enable": True,
@@ -39,8 +40,7 @@ def problems(**parts):
     return [(each.code, each.facts_by_name) for each in audit(cluster(**parts))]
 
 
-@pytest.mark.parametrize(
-    ("metrics", "state"),
+@for_each_case(
     [
         pytest.param([metric(updated=at(minutes=15))], Sampling.FRESH, id="as-old-as-allowed"),
         pytest.param([metric(updated=at(minutes=15, seconds=1))], Sampling.STALE, id="older-than-degradeTimeMinutes"),
@@ -49,7 +49,7 @@ def problems(**parts):
         pytest.param([metric(updated="yesterday")], Sampling.STALE, id="no-time-at-all"),
         pytest.param([], Sampling.ABSENT, id="no-object"),
         pytest.param(None, Sampling.UNREAD, id="kind-not-served"),
-    ],
+    ]
 )
 def test_the_state_of_a_report(metrics, state):
     assert explained(**busy(metrics=metrics)).sampled.sampling is state

@@ -7,6 +7,7 @@ from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.device_faults import DEVICE_FAULTS
 from dra.engine.diagnosis.problem_codes import ProblemCode
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, entry, offer, pod, rule
+from tests.violations import for_each_case
 
 CDI = "failed to inject CDI devices: unresolvable CDI devices gpu.reserve.dra/claim=4d1b-0"
 HELD = claim("c", "n1/gpu-0", listed=(entry("a"),))
@@ -80,8 +81,7 @@ def told(one_pod, *, held=HELD, **cluster):
     return of_pod.problems, of_claim.problems, audit(state)
 
 
-@pytest.mark.parametrize(
-    ("one_pod", "cluster", "code", "facts"),
+@for_each_case(
     [
         pytest.param(
             using(waiting("CreateContainerError", CDI)),
@@ -182,7 +182,7 @@ def told(one_pod, *, held=HELD, **cluster):
             {"taint": "service:NoSchedule"},
             id="a-rule-that-evicts-nobody",
         ),
-    ],
+    ]
 )
 def test_a_fault_after_binding_is_named_for_pod_and_claim_and_in_the_audit(one_pod, cluster, code, facts):
     for problems in told(one_pod, **cluster):
@@ -193,8 +193,7 @@ def test_a_fault_after_binding_is_named_for_pod_and_claim_and_in_the_audit(one_p
 FAULTS = DEVICE_FAULTS | {ProblemCode.NOT_PREPARED, ProblemCode.CONTAINER_NOT_RUNNING, ProblemCode.DEVICE_UNHEALTHY}
 
 
-@pytest.mark.parametrize(
-    ("one_pod", "cluster"),
+@for_each_case(
     [
         pytest.param(using(waiting("ContainerCreating")), {}, id="a-container-that-is-being-created"),
         pytest.param(using(unhealthy("Healthy")), {}, id="a-healthy-device"),
@@ -221,7 +220,7 @@ FAULTS = DEVICE_FAULTS | {ProblemCode.NOT_PREPARED, ProblemCode.CONTAINER_NOT_RU
         pytest.param(
             using(), tainted("NoSchedule", tolerations=[{"operator": "Exists"}]), id="a-taint-that-the-claim-tolerates"
         ),
-    ],
+    ]
 )
 def test_what_is_no_fault_is_not_named(one_pod, cluster):
     for problems in told(one_pod, **cluster):

@@ -4,6 +4,7 @@ import pytest
 
 from dra.engine.diagnosis.manifest_mistakes import mistakes
 from tests.dra.engine.diagnosis.cluster_states import claim, cluster_state, pod
+from tests.violations import for_each_case
 
 TEMPLATE = {"metadata": {"name": "t", "namespace": "ml", "uid": "u", "resourceVersion": "1"}}
 
@@ -28,8 +29,7 @@ def told(*claims, pods=(), templates=()):
     return [*mistakes(state, pods=state.snapshot.pods, claims=state.snapshot.claims)]
 
 
-@pytest.mark.parametrize(
-    ("found", "text"),
+@for_each_case(
     [
         pytest.param(
             told(reserved("jobs/x")), "claim ml/c: no kind jobs: write jobs.batch/x", id="a-kind-without-its-group"
@@ -72,7 +72,7 @@ def told(*claims, pods=(), templates=()):
             "pod ml/a: there is no ResourceClaimTemplate c, but a ResourceClaim of that name: write resourceClaimName",
             id="a-claim-named-as-a-template",
         ),
-    ],
+    ]
 )
 def test_a_mistake_is_told_once_with_what_to_write(found, text):
     assert found == [text]

@@ -139,8 +139,7 @@ def budget(allowed, *, healthy=3, desired=3, expected=3, selector=APP):
 POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "labels": {"app": "web"}}}, SchedulerPod)
 
 
-@pytest.mark.parametrize(
-    ("given", "lease", "budgets", "codes"),
+@for_each_case(
     [
         pytest.param(job(WAIT, passed=False), RUNNING, [budget(1)], [], id="waits-for-a-limit"),
         pytest.param(job(passed=False), ABSENT, [], [ProblemCode.NO_DESCHEDULER], id="nobody-migrates"),
@@ -158,7 +157,7 @@ POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "label
         ),
         pytest.param(job(), RUNNING, [budget(0, healthy=2)], [], id="allows-once-a-pod-is-healthy-again"),
         pytest.param(job(EVICTED), RUNNING, [budget(0)], [], id="evicted-already"),
-    ],
+    ]
 )
 def test_problems_of_jobs(given, lease, budgets, codes):
     found = migrations.problems([given], descheduler=lease, pods={POD.metadata.key: POD}, budgets=budgets)

@@ -10,6 +10,7 @@ from dra.engine.diagnosis.pods import AdvisedAction
 from dra.engine.diagnosis.problem_codes import ProblemCode
 from dra.engine.diagnosis.snapshot import PodController
 from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, cluster_state, entry, node, pod, workload
+from tests.violations import for_each_case
 
 NODES = [node("n1")]
 RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
@@ -38,8 +39,7 @@ BETWEEN = PodController(
 OTHER = claim("other", "n1/gpu-1", listed=(entry("b"),))
 
 
-@pytest.mark.parametrize(
-    ("found", "codes"),
+@for_each_case(
     [
         pytest.param(cluster(waits()), [ProblemCode.WAITS_FOR_ITSELF], id="its-own-pod"),
         pytest.param(
@@ -63,7 +63,7 @@ OTHER = claim("other", "n1/gpu-1", listed=(entry("b"),))
         ),
         pytest.param(cluster(waits(on="kept")), [], id="a-pod-that-waits-for-this-very-claim"),
         pytest.param(cluster(), [ProblemCode.IDLE], id="no-pod-waits"),
-    ],
+    ]
 )
 def test_the_audit_names_a_workload_that_waits_for_itself(found, codes):
     assert [each.code for each in audit(found) if each.subject.key == ("ml", "kept")] == codes

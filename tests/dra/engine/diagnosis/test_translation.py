@@ -17,6 +17,7 @@ from tests.dra.engine.diagnosis import cluster_states
 from tests.dra.engine.diagnosis.cluster_states import offer
 from tests.dra.engine.diagnosis.koordinator_pods import bound, half, offers, share, unequal
 from tests.dra.engine.translation import strategies
+from tests.violations import combinations, for_each_case, named
 
 HALF = "koord-gpu-c50-r50-s1"
 ENABLED = {"ml": True}
@@ -61,9 +62,13 @@ def test_a_label_or_an_annotation_of_koordinator_asks_for_something(metadata):
     assert not asks_nothing(msgspec.convert(cluster_states.pod("a", metadata=metadata), SchedulerPod))
 
 
-@pytest.mark.parametrize("field", ["containers", "initContainers"])
-@pytest.mark.parametrize("name", [*gpu_requests.GPU_NAMES, *gpu_requests.UNSUPPORTED_NAMES, *classes.BATCH_RESOURCES])
-def test_a_device_that_a_container_requests_is_asked_for(name, field):
+@for_each_case(
+    combinations(
+        ["containers", "initContainers"],
+        [*gpu_requests.GPU_NAMES, *gpu_requests.UNSUPPORTED_NAMES, *classes.BATCH_RESOURCES],
+    )
+)
+def test_a_device_that_a_container_requests_is_asked_for(field, name):
     container = {"name": "main", "resources": {"limits": {name: "1"}}}
     assert not asks_nothing(msgspec.convert(cluster_states.pod("a", **{field: [container]}), SchedulerPod))
 
@@ -110,17 +115,18 @@ def test_a_missing_template_is_the_controllers_to_make_if_there_are_cards(pod, s
     assert problem.facts_by_name["makes"] == makes
 
 
-@pytest.mark.parametrize(
-    ("enabled", "server", "found", "served"),
-    [
-        pytest.param(DISABLED, "v1.37.2", ProblemCode.NAMESPACE_NOT_ENABLED, None, id="not-enabled"),
-        pytest.param(ENABLED, "v1.36.0-rc.1", ProblemCode.NOT_TRANSLATED, 1, id="enabled"),
-        pytest.param(ENABLED, "v1.35.9", ProblemCode.NOT_TRANSLATED, 0, id="before-1.36"),
-        pytest.param(ENABLED, "", ProblemCode.NOT_TRANSLATED, 1, id="version-unknown"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param(DISABLED, "v1.37.2", ProblemCode.NAMESPACE_NOT_ENABLED, None, id="not-enabled"),
+            pytest.param(ENABLED, "v1.36.0-rc.1", ProblemCode.NOT_TRANSLATED, 1, id="enabled"),
+            pytest.param(ENABLED, "v1.35.9", ProblemCode.NOT_TRANSLATED, 0, id="before-1.36"),
+            pytest.param(ENABLED, "", ProblemCode.NOT_TRANSLATED, 1, id="version-unknown"),
+        ],
+        named([half(), bound(), unequal()], ["gpus", "cpus", "refused"]),
+    )
 )
-@pytest.mark.parametrize("pod", [half(), bound(), unequal()], ids=["gpus", "cpus", "refused"])
-def test_an_untranslated_request_is_told(pod, enabled, server, found, served):
+def test_an_untranslated_request_is_told(enabled, server, found, served, pod):
     facts = explained(pod, enabled=enabled, server=server)
     problem = next(each for each in facts.problems if each.code is found)
     assert problem.facts_by_name.get("served") == served

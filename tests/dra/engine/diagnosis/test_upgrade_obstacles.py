@@ -15,6 +15,7 @@ from dra.engine.diagnosis.upgrade_obstacles import (
 from dra.model.claims import ResourceClaim
 from dra.model.slices import ManagedResourceSlice, ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
+from tests.violations import for_each_case
 
 META = {"namespace": "ml", "name": "c"}
 
@@ -80,8 +81,7 @@ def test_a_negative_amount_in_an_allocation_stops_all_pods_with_claims():
     assert (str(obstacle.subject), "negative amount of memory" in obstacle.what) == ("claim ml/c", True)
 
 
-@pytest.mark.parametrize(
-    ("device", "told"),
+@for_each_case(
     [
         pytest.param(
             {"attributes": {"a.example/x": {"version": "1.2.3"}}, "capacity": {"m": {"value": "1"}}}, [], id="fine"
@@ -101,7 +101,7 @@ def test_a_negative_amount_in_an_allocation_stops_all_pods_with_claims():
             {"nodeSelector": {"nodeSelectorTerms": [{}, {}]}}, ["its nodeSelector has not exactly one term"], id="two"
         ),
         pytest.param({"nodeSelector": {"nodeSelectorTerms": [{}]}}, [], id="one-term"),
-    ],
+    ]
 )
 def test_slices(device, told):
     expected = [("resourceslice s", f"device gpu of driver d.example: {what}") for what in told]

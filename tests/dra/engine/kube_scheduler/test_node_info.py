@@ -13,6 +13,7 @@ from dra.engine.kube_scheduler.node_info import (
 from dra.engine.kube_scheduler.node_resources import DEFAULT_MAX_PODS
 from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.scheduling import SchedulerNode, SchedulerPod
+from tests.violations import for_each_case
 
 
 def pod(*containers, init=(), **spec):
@@ -49,8 +50,7 @@ HTTP = {"containerPort": 80, "hostPort": 80}
 TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted", "lacking"),
+@for_each_case(
     [
         pytest.param(using_port(HTTP), using_port(HTTP), TAKEN, id="the-same"),
         pytest.param(using_port(HTTP), using_port(HTTP | {"hostPort": 81}), (), id="another"),
@@ -62,7 +62,7 @@ TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
         pytest.param(using_port({"containerPort": 80}), using_port(HTTP), (), id="no-port-of-the-host"),
         pytest.param(using_port(HTTP, restart="Always"), using_port(HTTP), TAKEN, id="a-sidecar"),
         pytest.param(using_port(HTTP, restart="Never"), using_port(HTTP), (), id="an-init-container-that-ends"),
-    ],
+    ]
 )
 def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
     info, demand = room(cpu="8"), PodRequests.from_pod(wanted)
@@ -74,8 +74,7 @@ def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
     assert insufficient_resources(info, demand) == []
 
 
-@pytest.mark.parametrize(
-    ("given", "amounts"),
+@for_each_case(
     [
         pytest.param(
             pod({"cpu": "500m"}, {"cpu": 1, "memory": "1Gi"}),
@@ -96,7 +95,7 @@ def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
             pod({"cpu": "1"}, resources={"requests": {"cpu": "4"}}), {"cpu": 4000 * 10**6}, id="the-pod-as-a-whole"
         ),
         pytest.param(pod({"cpu": "none"}), {}, id="no-quantity"),
-    ],
+    ]
 )
 def test_a_pod_takes(given, amounts):
     assert pod_requests(given) == {**amounts, "pods": 10**9}
@@ -126,8 +125,7 @@ def test_heartbeats_are_no_news():
     assert not found.observe(same)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "left", "kept"),
+@for_each_case(
     [
         pytest.param([None], {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9}, {}, id="nothing"),
         pytest.param(
@@ -164,7 +162,7 @@ def test_heartbeats_are_no_news():
         pytest.param(
             ['{"resources": {"cpu": 2}}', None], {"cpu": 8000 * 10**6, "memory": 2**30 * 10**9}, {}, id="taken-back"
         ),
-    ],
+    ]
 )
 def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
     found = NodeInfo("n")

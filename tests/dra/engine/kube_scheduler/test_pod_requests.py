@@ -10,6 +10,7 @@ from dra.model import quantities
 from dra.model.quantities import NANOS_PER_UNIT, MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import of
+from tests.violations import for_each_case
 
 
 def requests(cpu, **more):
@@ -59,8 +60,7 @@ SIDECAR_OF_2 = {
 }
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "cpu"),
+@for_each_case(
     [
         pytest.param(ONE_OF_2, {"containerStatuses": [has("4", "2")]}, "4", id="has-more-until-it-is-taken-back"),
         pytest.param(ONE_OF_2, {"containerStatuses": [has("1", "1")]}, "2", id="is-to-have-more"),
@@ -86,7 +86,7 @@ SIDECAR_OF_2 = {
             "7",
             id="the-pod-as-a-whole",
         ),
-    ],
+    ]
 )
 def test_what_a_pod_takes_that_is_resized_in_place(spec, status, cpu):
     """As kube-scheduler counts it: what a kubelet has not taken back yet is nobody else's."""
@@ -117,8 +117,7 @@ def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or
     assert pod_requests.template_quantities(template) == {"cpu": "500m", "memory": "1024Mi"}
 
 
-@pytest.mark.parametrize(
-    ("template", "complaint"),
+@for_each_case(
     [
         pytest.param({}, "spec.template.spec: must be a pod's spec", id="no-spec"),
         pytest.param({"spec": {"containers": {}}}, "spec.template.spec.containers: must be a list", id="no-list"),
@@ -146,7 +145,7 @@ def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or
             id="resources",
         ),
         pytest.param({"spec": {"overhead": {"cpu": None}}}, "spec.template.spec.overhead.cpu: must be", id="overhead"),
-    ],
+    ]
 )
 def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template, complaint):
     with pytest.raises(MalformedAmountsError) as refused:
@@ -154,8 +153,7 @@ def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template
     assert str(refused.value).startswith(complaint)
 
 
-@pytest.mark.parametrize(
-    ("text", "like", "printed"),
+@for_each_case(
     [
         pytest.param("0.5", "1", "500m", id="milli"),
         pytest.param("2000m", "1", "2", id="whole"),
@@ -166,7 +164,7 @@ def test_a_template_that_cannot_be_read_is_refused_with_the_field_named(template
         pytest.param("0.5", "1Gi", "500m", id="no-binary-fractions"),
         pytest.param("0", "1Gi", "0", id="nothing"),
         pytest.param("1n", "1", "1n", id="the-least"),
-    ],
+    ]
 )
 def test_amounts_are_printed_as_kubernetes_does(text, like, printed):
     assert quantities.format_quantity(quantities.to_nanos(text), like=like) == printed

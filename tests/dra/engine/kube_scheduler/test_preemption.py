@@ -16,6 +16,7 @@ from dra.model.releases import NEWEST, Release
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from tests.dra.engine.diagnosis import cluster_states
+from tests.violations import for_each_case
 
 
 def on(node, name, cpu, priority=0, *, began="2026-11-20T10:00:00Z", app="", **more):
@@ -107,8 +108,7 @@ FULL = on("n2", "full", 8, 1000)
 """Nobody of that importance leaves."""
 
 
-@pytest.mark.parametrize(
-    ("cpu", "running", "left"),
+@for_each_case(
     [
         pytest.param(4, [on("n1", "a", 8, 100), FULL], None, id="nobody-of-the-same-priority"),
         pytest.param(4, [on("n1", "a", 8), FULL], ("n1", "a"), id="whoever-is-less-important"),
@@ -121,7 +121,7 @@ FULL = on("n2", "full", 8, 1000)
             8, [on("n1", "a", 8, 3), on("n2", "b", 4, 3), on("n2", "c", 4, -9)], ("n1", "a"), id="the-smaller-sum"
         ),
         pytest.param(4, [on("n1", "a", 8), on("n2", "b", 8, began=LATER)], ("n2", "b"), id="the-youngest-of-alike"),
-    ],
+    ]
 )
 def test_who_leaves_for_a_pod(cpu, running, left):
     assert left_for(cpu, *running) == left

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dra.engine.kube_scheduler.victims import PotentialVictim, choose_victims
 from dra.model.preemption import PodDisruptionBudget
+from tests.violations import for_each_case
 
 EARLY, LATE = "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"
 
@@ -43,8 +44,7 @@ def evicted(free, candidates, budgets=(), required=()):
     return [*chosen.uids], sorted(chosen.pdb_violations)
 
 
-@pytest.mark.parametrize(
-    ("free", "candidates", "budgets", "outcome"),
+@for_each_case(
     [
         pytest.param(2, [candidate("a", 2), candidate("b", 2, 5)], [], (["a"], []), id="priority"),
         pytest.param(2, [candidate("a", 2, start_time=LATE), candidate("b", 2)], [], (["a"], []), id="age"),
@@ -84,7 +84,7 @@ def evicted(free, candidates, budgets=(), required=()):
             (["a", "b"], ["a"]),
             id="a-violated-budget-ends-the-search",
         ),
-    ],
+    ]
 )
 def test_who_is_evicted_and_against_which_budgets(free, candidates, budgets, outcome):
     assert evicted(free, candidates, budgets) == outcome

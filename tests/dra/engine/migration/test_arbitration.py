@@ -130,8 +130,7 @@ def web(name, **more):
     return pod(name, labels={"app": "web"}, **more)
 
 
-@pytest.mark.parametrize(
-    ("budgets", "found", "reason"),
+@for_each_case(
     [
         pytest.param([budget("b", allowed=0)], web("a"), MigrationReason.POD_DISRUPTION_BUDGET, id="8-allows-0"),
         pytest.param([budget("b", allowed=1)], web("a"), None, id="8-allows-1"),
@@ -160,7 +159,7 @@ def web(name, **more):
             MigrationReason.POD_DISRUPTION_BUDGET,
             id="not-ready-and-others-neither",
         ),
-    ],
+    ]
 )
 def test_budgets_are_waited_for_before_anything_is_reserved(budgets, found, reason):
     others = [web(each) for each in ("x", "y", "z")]

@@ -147,8 +147,7 @@ TWO_HEALTHY = {"allowed": 1, "healthy": 2, "desired": 1}
 ONE_RECORDED = {"allowed": 1, "healthy": 3, "desired": 1, "disrupted": ["a"]}
 
 
-@pytest.mark.parametrize(
-    ("status", "others", "is_allowed"),
+@for_each_case(
     [
         pytest.param(THREE_HEALTHY, [web("a")], True, id="nothing-has-happened"),
         pytest.param(THREE_HEALTHY, [], False, id="a-pod-is-gone"),
@@ -164,7 +163,7 @@ ONE_RECORDED = {"allowed": 1, "healthy": 3, "desired": 1, "disrupted": ["a"]}
         pytest.param(ONE_RECORDED, [], True, id="recorded-and-gone"),
         pytest.param(ONE_RECORDED, [ending(), ending("d")], True, id="another-one-never-counted"),
         pytest.param(ONE_RECORDED | {"desired": 2}, [ending()], False, id="recorded-and-one-more-went"),
-    ],
+    ]
 )
 def test_a_status_older_than_the_pods_allows_no_more_than_these_leave(status, others, is_allowed):
     pods = [web("b"), web("c"), *others]

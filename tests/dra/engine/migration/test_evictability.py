@@ -142,8 +142,7 @@ def test_why_a_pod_must_not_be_evicted(found, args, mode, text):
     assert refusal(found, args=limits(**args), mode=mode) == text
 
 
-@pytest.mark.parametrize(
-    ("found", "args", "refused"),
+@for_each_case(
     [
         pytest.param(annotated(EVICT, kind="DaemonSet"), {}, True, id="pods-of-daemonsets-come-back"),
         pytest.param(annotated(EVICT, spec=CRITICAL), {}, True, id="never-critical-pods"),
@@ -158,7 +157,7 @@ def test_why_a_pod_must_not_be_evicted(found, args, mode, text):
         pytest.param(annotated(EVICT), {"namespaces": {"exclude": ["ns"]}}, False, id="namespace"),
         pytest.param(annotated(EVICT | MIRROR), {}, True, id="static-pods-come-back"),
         pytest.param(annotated(EVICT | {COST: "2147483647"}), {}, True, id="greatest-cost"),
-    ],
+    ]
 )
 def test_the_annotation_overrules_what_is_a_matter_of_choice(found, args, refused):
     assert bool(refusal(found, args=limits(**args), mode=RESERVATION)) is refused

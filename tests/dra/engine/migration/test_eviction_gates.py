@@ -5,6 +5,7 @@ import pytest
 from dra.api.descheduler.migration_controller_args import EvictionGate
 from dra.engine.migration.arbitration import Outcome, arbitrate
 from tests.dra.engine.migration.examples import NOW, job, limits, pod, view
+from tests.violations import for_each_case
 
 BEGUN = {"passed": True, "phase": "Running"}
 VOLUME = {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
@@ -46,14 +47,14 @@ def passes(found, args, *gates):
     return verdict.outcome is Outcome.PASSED
 
 
-@pytest.mark.parametrize("gate", CASES)
+@for_each_case(CASES)
 def test_a_gate_opens_what_it_names(gate):
     found, args = CASES[gate]
     assert not passes(found, args)
     assert passes(found, args, gate)
 
 
-@pytest.mark.parametrize("gate", CASES)
+@for_each_case(CASES)
 def test_all_other_gates_together_do_not_open_it(gate):
     found, args = CASES[gate]
     assert not passes(found, args, *(each for each in EvictionGate if each is not gate))

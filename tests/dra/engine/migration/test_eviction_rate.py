@@ -4,12 +4,12 @@ import pytest
 
 from dra.engine.instants import NEVER
 from dra.engine.migration.eviction_rate import EvictionRate
+from tests.violations import for_each_case
 
 NOW = 1000.0
 
 
-@pytest.mark.parametrize(
-    ("rate", "ago", "pending", "due"),
+@for_each_case(
     [
         pytest.param(EvictionRate(limit=2, window=60), [], 0, NOW, id="none-yet"),
         pytest.param(EvictionRate(limit=2, window=60), [50], 0, NOW, id="below-the-limit"),
@@ -23,7 +23,7 @@ NOW = 1000.0
         pytest.param(EvictionRate(limit=6, window=60, burst=2), [4, 4], 0, NOW + 6, id="a-third-waits"),
         pytest.param(EvictionRate(limit=6, window=60, burst=3), [], 2, NOW, id="burst-beside-granted-ones"),
         pytest.param(EvictionRate(limit=6, window=60, burst=2), [], 2, NOW + 10, id="granted-ones-take-the-burst"),
-    ],
+    ]
 )
 def test_the_next_eviction(rate, ago, pending, due):
     evictions = [NOW - seconds for seconds in ago]

@@ -19,6 +19,7 @@ from tests.dra.engine.migration.world import (
     reservation_of_job,
     timestamp,
 )
+from tests.violations import for_each_case
 
 OTHER, THIRD = "0001-job", "0002-job"
 ELSEWHERE = "node-2"
@@ -76,8 +77,7 @@ def lost():
     return world
 
 
-@pytest.mark.parametrize(
-    ("sibling", "taken_over"),
+@for_each_case(
     [
         pytest.param(other(reservation=held()), True, id="free-while-its-pod-leaves"),
         pytest.param(other(reservation=held(), eviction="False"), True, id="free-while-its-pod-is-terminating"),
@@ -92,7 +92,7 @@ def lost():
         pytest.param(
             other(reservation=held(metadata={"deletionTimestamp": "2027-01-01T00:00:00Z"})), False, id="being-deleted"
         ),
-    ],
+    ]
 )
 def test_a_job_takes_over_the_free_reservation_of_a_sibling(sibling, taken_over):
     assert new_reference(lost(), sibling) == (OTHER if taken_over else "")

@@ -10,6 +10,7 @@ from dra.engine.migration.live_reads import LookedAtPod
 from dra.engine.migration.refusals import is_requested_already
 from dra.engine.migration.reservation_fit import holds_room
 from dra.engine.migration.view import MigrationPod
+from tests.violations import for_each_case
 
 CONTAINERS = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
 
@@ -42,8 +43,7 @@ def looked_at(**annotations):
     return LookedAtPod(msgspec.convert(content, MigrationPod), content)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         pytest.param(reservation(), True, id="free"),
         pytest.param(reservation(phase="Failed"), False, id="expired"),
@@ -53,7 +53,7 @@ def looked_at(**annotations):
         pytest.param(reservation(nodeName="n1"), False, id="on-the-node-of-the-pod"),
         pytest.param(reservation(nodeName=""), False, id="without-a-node"),
         pytest.param(reservation(app="other"), False, id="for-other-pods"),
-    ],
+    ]
 )
 def test_a_pod_is_evicted_only_into_a_reservation_that_is_free_for_its_replacement(given, expected):
     assert holds_room(given, looked_at()) == expected

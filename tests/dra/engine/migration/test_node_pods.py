@@ -5,6 +5,7 @@ import pytest
 
 from dra.engine.migration.node_pods import StayReason, select_pods, stay_reason
 from dra.engine.migration.view import MigrationPod
+from tests.violations import for_each_case
 
 
 def pod(name="web", *, owner="ReplicaSet", controller=True, phase="Running", deleting=False, **annotations):
@@ -20,8 +21,7 @@ def pod(name="web", *, owner="ReplicaSet", controller=True, phase="Running", del
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
+@for_each_case(
     [
         pytest.param(pod(), None, id="of-a-replicaset"),
         pytest.param(pod(phase="Pending"), None, id="pending"),
@@ -32,7 +32,7 @@ MIRROR = {"kubernetes.io/config.mirror": "x"}
         pytest.param(pod(phase="Succeeded"), StayReason.FINISHED, id="succeeded"),
         pytest.param(pod(phase="Failed", deleting=True), StayReason.FINISHED, id="failed"),
         pytest.param(pod(deleting=True), StayReason.TERMINATING, id="ending"),
-    ],
+    ]
 )
 def test_the_reason_for_a_pod_to_stay(given, reason):
     assert stay_reason(given) is reason

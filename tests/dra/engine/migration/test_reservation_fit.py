@@ -4,10 +4,10 @@ import pytest
 
 from tests.dra.engine.migration.stages import FORBIDDEN, outcome, supplied
 from tests.dra.engine.migration.world import NEW_NODE, NOON, OLD_NODE, World, job, pod, reservation, timestamp
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("kept", "text"),
+@for_each_case(
     [
         pytest.param(reservation(node=OLD_NODE), 'is on node "node-0", where the Pod runs already', id="same-node"),
         pytest.param(reservation(node=NEW_NODE, owners=["x"]), "is already bound by another Pod", id="used"),
@@ -35,7 +35,7 @@ from tests.dra.engine.migration.world import NEW_NODE, NOON, OLD_NODE, World, jo
             "had untolerated taint {k: }",
             id="tainted",
         ),
-    ],
+    ]
 )
 def test_a_supplied_reservation_that_the_replacement_cannot_use_is_refused_and_stays(kept, text):
     world = World(job=job(**supplied()), reservations=[kept])

@@ -8,6 +8,7 @@ from dra.engine.pod_reports.cards import CardIndex
 from dra.engine.pod_reports.device_allocated import UnknownCardError, device_allocated
 from dra.model.claims import DeviceRequestAllocationResult
 from tests.dra.engine.pod_reports.slices import LARGE, SMALL, gpu, resource_slice
+from tests.violations import for_each_case
 
 CARDS = CardIndex()
 CARDS.observe(resource_slice("n0", gpu(0, SMALL), gpu(1, SMALL)))
@@ -34,8 +35,7 @@ def entry(minor, *, node="n0", **resources):
     }
 
 
-@pytest.mark.parametrize(
-    ("results", "entries"),
+@for_each_case(
     [
         pytest.param(
             [result("gpu-1", memory="8Gi", core="50")], [entry(1, core="50", memory="8Gi", ratio="50")], id="half"
@@ -58,7 +58,7 @@ def entry(minor, *, node="n0", **resources):
             id="two-cards-in-order",
         ),
         pytest.param([result("gpu-1", pool="n1")], [entry(1, node="n1", core="100")], id="memory-not-known"),
-    ],
+    ]
 )
 def test_each_gpu_is_reported_with_the_part_that_was_given(results, entries):
     assert reported(*results) == {"gpu": entries}

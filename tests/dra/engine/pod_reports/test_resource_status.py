@@ -5,6 +5,7 @@ import pytest
 
 from dra.engine.pod_reports.resource_status import resource_status
 from dra.model.claims import AllocatedDeviceStatus
+from tests.violations import for_each_case
 
 
 def status(data, *, driver="cpu.reserve.dra"):
@@ -12,8 +13,7 @@ def status(data, *, driver="cpu.reserve.dra"):
     return msgspec.json.decode(msgspec.json.encode(content), type=AllocatedDeviceStatus)
 
 
-@pytest.mark.parametrize(
-    ("statuses", "value"),
+@for_each_case(
     [
         pytest.param([status({"cpuset": "0-3"})], '{"cpuset":"0-3"}', id="one"),
         pytest.param([status({"cpuset": "8,0-1"}), status({"cpuset": "2-3"})], '{"cpuset":"0-3,8"}', id="joined"),
@@ -26,7 +26,7 @@ def status(data, *, driver="cpu.reserve.dra"):
         pytest.param([status({"cpuset": 7})], None, id="of-another-type"),
         pytest.param([status(["cpuset"])], None, id="a-list"),
         pytest.param([status({"cpuset": "0," * 600})], None, id="too-long"),
-    ],
+    ]
 )
 def test_the_cpus_of_all_claims_are_reported(statuses, value):
     assert resource_status(statuses) == value

@@ -18,6 +18,7 @@ from dra.engine.prepare_refusals.decide import (
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view
+from tests.violations import for_each_case
 
 CPUS_IN_USE = PrepareRefusalReason.CPUS_IN_USE
 NOW = 31.0
@@ -45,8 +46,7 @@ def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_th
     )
 
 
-@pytest.mark.parametrize(
-    ("parts", "obstacle"),
+@for_each_case(
     [
         pytest.param({"pod": pod_document(owner=None)}, EvictionObstacle.NO_CONTROLLER, id="bare-pod"),
         pytest.param(
@@ -75,7 +75,7 @@ def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_th
             EvictionObstacle.FORBIDDEN,
             id="eviction-cost",
         ),
-    ],
+    ]
 )
 def test_other_pods_are_told_why_they_stay(parts, obstacle):
     found = plan(**parts)
@@ -90,8 +90,7 @@ RUNS = {"running": {"startedAt": "2026-11-20T12:00:00Z"}}
 ENDED = {"terminated": {"exitCode": 0}}
 
 
-@pytest.mark.parametrize(
-    "parts",
+@for_each_case(
     [
         pytest.param({"pod": pod_document(container={**WAITING, "state": RUNS})}, id="a-container-runs"),
         pytest.param({"pod": pod_document(container={**WAITING, "state": ENDED})}, id="a-container-has-ended"),
@@ -101,7 +100,7 @@ ENDED = {"terminated": {"exitCode": 0}}
         pytest.param({"pod": pod_document(deletionTimestamp="2026-11-20T12:00:00Z")}, id="is-being-deleted"),
         pytest.param({"pod": pod_document(labels={LABEL_PLACEHOLDER: "true"})}, id="placeholder"),
         pytest.param({"claim": claim_document(ready("True"))}, id="is-prepared"),
-    ],
+    ]
 )
 def test_nothing_is_done_about_a_pod_that_has_started_or_ends(parts):
     assert plan(**parts) == LOOKED_AT_AGAIN

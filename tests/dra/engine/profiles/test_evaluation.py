@@ -85,8 +85,7 @@ def test_a_missing_class_of_koordinator_is_told_with_its_values():
     assert outcome.reason[1].endswith("until PriorityClass koord-batch exists; its value is 5000 to 5999")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "field"),
+@for_each_case(
     [
         pytest.param({"qosClass": "BE"}, {"qosClass": "LS"}, f"metadata.labels[{QOS}]", id="qos-class"),
         pytest.param({"schedulerName": "x"}, {"schedulerName": "y"}, "spec.schedulerName", id="scheduler"),
@@ -117,7 +116,7 @@ def test_a_missing_class_of_koordinator_is_told_with_its_values():
             f"metadata.labels[{QOS}]",
             id="labels-that-one-pod-can-have-both",
         ),
-    ],
+    ]
 )
 def test_conflicts_are_named_on_both_profiles(one, other, field):
     found = evaluated(profile("b", **other), profile("a", **one))

@@ -4,6 +4,7 @@ import pytest
 
 from dra.engine.profiles.guard import batch_refusals
 from tests.dra.engine.profiles.examples import BATCH_CPU, BATCH_MEMORY, QOS, SKIP, container, pod
+from tests.violations import for_each_case
 
 BE = {QOS: "BE"}
 
@@ -13,8 +14,7 @@ def skipping(given):
     return given
 
 
-@pytest.mark.parametrize(
-    ("given", "texts"),
+@for_each_case(
     [
         pytest.param(pod(container(requests={BATCH_CPU: "500"}), labels=BE), [], id="batch-resources"),
         pytest.param(pod(container(requests={"cpu": "1"})), [], id="no-batch-pod"),
@@ -54,7 +54,7 @@ def skipping(given):
         pytest.param(
             skipping(pod(container(requests={"cpu": "1"}), labels=BE)), [], id="a-profile-that-skips-resources"
         ),
-    ],
+    ]
 )
 def test_refusals(given, texts):
     found = list(map(str, batch_refusals(given)))

@@ -20,6 +20,7 @@ from tests.dra.engine.profiles.examples import (
     profile,
     resolved,
 )
+from tests.violations import for_each_case
 
 BATCH = {"qosClass": "BE", "priorityClassName": "koord-batch"}
 
@@ -55,8 +56,7 @@ def test_manifests_of_koordinator_are_applied_as_they_are(text):
     assert outcome.conflict_text == ""
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
+@for_each_case(
     [
         pytest.param(
             container(requests={"cpu": "570m", "memory": "1Gi"}, limits={"cpu": "2", "memory": "2Gi"}),
@@ -89,7 +89,7 @@ def test_manifests_of_koordinator_are_applied_as_they_are(text):
             id="other-resources-stay",
         ),
         pytest.param({"name": "main"}, {}, id="no-resources"),
-    ],
+    ]
 )
 def test_requests_of_batch_pods(given, wanted):
     made = profiled_pod(pod(given), resolved(profile(**BATCH)), namespace_labels={})
@@ -106,8 +106,7 @@ def test_init_containers_and_sidecars_are_translated_as_well():
     ]
 
 
-@pytest.mark.parametrize(
-    ("profiles", "labels", "priority", "translated"),
+@for_each_case(
     [
         pytest.param([profile(**BATCH)], {}, 0, True, id="class-of-the-profile"),
         pytest.param([profile(qosClass="BE")], {}, 0, True, id="best-effort-without-a-class"),
@@ -131,7 +130,7 @@ def test_init_containers_and_sidecars_are_translated_as_well():
             False,
             id="one-of-two-profiles-skips-resources",
         ),
-    ],
+    ]
 )
 def test_which_pods_are_batch_pods(profiles, labels, priority, translated):
     given = pod(container(requests={"cpu": "1"}), labels=labels, priority=priority)
@@ -161,8 +160,7 @@ def test_keys_are_copied_if_the_pod_has_them_and_lose_to_the_class():
     assert made["metadata"]["labels"] == {"app": "spark", "copy": "spark", QOS: "BE"}
 
 
-@pytest.mark.parametrize(
-    ("selectors", "namespace_labels", "labels", "applies"),
+@for_each_case(
     [
         pytest.param({}, {}, {}, True, id="no-selectors-select-all"),
         pytest.param({"selector": {"matchLabels": ENABLED}}, {}, ENABLED, True, id="pod-label"),
@@ -189,7 +187,7 @@ def test_keys_are_copied_if_the_pod_has_them_and_lose_to_the_class():
         ),
         pytest.param({"probability": "0%"}, {}, {}, False, id="probability-zero"),
         pytest.param({"probability": 100}, {}, {}, True, id="probability-hundred"),
-    ],
+    ]
 )
 def test_selection(selectors, namespace_labels, labels, applies):
     profiles = evaluated(profile(schedulerName="s", **selectors)).profiles

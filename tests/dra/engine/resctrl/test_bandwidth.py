@@ -49,8 +49,7 @@ def test_a_percentage_that_the_machine_cannot_express_is_refused(steps, percent,
         bandwidth(percent, steps=steps)
 
 
-@pytest.mark.parametrize(
-    ("vendor", "options", "numbers", "unit"),
+@for_each_case(
     [
         pytest.param("GenuineIntel", ["rw"], [100, 50], BandwidthUnit.PERCENT, id="intel"),
         pytest.param("AuthenticAMD", ["rw"], [2048], BandwidthUnit.EIGHTH_GIGABYTES, id="amd"),
@@ -59,7 +58,7 @@ def test_a_percentage_that_the_machine_cannot_express_is_refused(steps, percent,
         pytest.param("GenuineIntel", ["rw", "mba_MBps"], [4294967295], BandwidthUnit.MEGABYTES, id="mount-option"),
         pytest.param("AuthenticAMD", ["mba_MBps"], [], BandwidthUnit.MEGABYTES, id="mount-option-comes-first"),
         pytest.param("GenuineIntel", [], [4294967295], BandwidthUnit.MEGABYTES, id="mount-table-of-another-namespace"),
-    ],
+    ]
 )
 def test_the_unit_follows_from_mount_vendor_and_present_numbers(vendor, options, numbers, unit):
     assert bandwidth_unit(vendor=vendor, mount_options=options, numbers=numbers) is unit

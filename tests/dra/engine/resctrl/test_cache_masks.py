@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.resctrl.cache_masks import CacheMask, CacheRangeError, CacheWays, cache_mask
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("full", "start", "end", "mask"),
+@for_each_case(
     [
         pytest.param(0x3FF, 0, 100, 0x3FF, id="release-notes-of-koordinator-LS"),
         pytest.param(0x3FF, 0, 30, 0x7, id="release-notes-of-koordinator-BE-on-intel"),
@@ -23,14 +23,13 @@ from dra.engine.resctrl.cache_masks import CacheMask, CacheRangeError, CacheWays
         pytest.param(0xFFF, 0, 30, 0xF, id="lower-part-of-twelve"),
         pytest.param(0xFFF, 30, 100, 0xFF0, id="upper-part-shares-no-way-with-the-lower"),
         pytest.param(0x7FFF, 0, 30, 0x1F, id="fifteen-ways"),
-    ],
+    ]
 )
 def test_a_range_of_percentages_is_a_row_of_ways(full, start, end, mask):
     assert cache_mask(start, end, ways=CacheWays(full=full)) == CacheMask(bits=mask)
 
 
-@pytest.mark.parametrize(
-    ("full", "min_bits", "start", "end", "mask"),
+@for_each_case(
     [
         pytest.param(0x3FF, 1, 11, 19, 0x2, id="range-within-a-way-gets-that-way-and-is-never-empty"),
         pytest.param(0xFFFF, 1, 95, 99, 0x8000, id="range-within-the-last-way"),
@@ -39,7 +38,7 @@ def test_a_range_of_percentages_is_a_row_of_ways(full, start, end, mask):
         pytest.param(0xFF, 2, 95, 100, 0xC0, id="two-ways-at-the-top-grow-downwards"),
         pytest.param(0xFF, 3, 40, 41, 0x38, id="empty-range-where-the-machine-wants-three"),
         pytest.param(0x3, 8, 0, 1, 0x3, id="machine-wants-more-ways-than-there-are"),
-    ],
+    ]
 )
 def test_a_range_with_too_few_ways_is_widened_and_says_so(full, min_bits, start, end, mask):
     assert cache_mask(start, end, ways=CacheWays(full=full, min_bits=min_bits)) == CacheMask(bits=mask, widened=True)

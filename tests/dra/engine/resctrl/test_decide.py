@@ -10,6 +10,7 @@ from dra.engine.resctrl.groups import ResctrlGroup
 from dra.engine.resctrl.reasons import ResctrlCode
 from tests.dra.engine.resctrl import machines
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
+from tests.violations import for_each_case
 
 BE, LS, LSR = ResctrlGroup.BE, ResctrlGroup.LS, ResctrlGroup.LSR
 ALL = frozenset({BE, LS, LSR})
@@ -44,8 +45,7 @@ EACH = ";".join
 IDS = [*range(8), *range(16, 24)]
 
 
-@pytest.mark.parametrize(
-    ("machine", "share", "written"),
+@for_each_case(
     [
         pytest.param(machines.INTEL, THIRD, ["L3:0=7;1=7\n"], id="release-notes-on-intel"),
         pytest.param(machines.INTEL, ClassShare(), [], id="full-share-of-a-new-group-needs-no-write"),
@@ -82,7 +82,7 @@ IDS = [*range(8), *range(16, 24)]
             machines.INTEL, ClassShare(cache_start=None, cache_end=30, bandwidth=50), ["MB:0=50;1=50\n"], id="no-range"
         ),
         pytest.param(machines.INTEL, ClassShare(cache_end=30, bandwidth=0), ["L3:0=7;1=7\n"], id="no-percentage"),
-    ],
+    ]
 )
 def test_a_new_group_gets_the_lines_of_its_share(machine, share, written):
     assert lines(kernel(machine, "BE"), {BE: share}) == [(BE, line) for line in written]
@@ -298,8 +298,7 @@ def test_pods_with_more_cgroups_than_are_read_are_told_by_name():
     assert (reason.code, reason.text.split(": ")[-1]) == (ResctrlCode.THREADS_UNREAD, "ml/sort")
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "code"),
+@for_each_case(
     [
         pytest.param(MoveTasks(BE, (5,)), errno.ESRCH, None, id="thread-has-ended"),
         pytest.param(MoveTasks(BE, (5,)), errno.ENOENT, None, id="group-was-removed"),
@@ -310,7 +309,7 @@ def test_pods_with_more_cgroups_than_are_read_are_told_by_name():
             WriteLine(BE, "L3:0=1\n"), errno.EINVAL, ResctrlCode.WRITE_REFUSED, id="overlaps-an-exclusive-group"
         ),
         pytest.param(RecordGroups(ALL), errno.ENOSPC, ResctrlCode.WRITE_REFUSED, id="disk-full"),
-    ],
+    ]
 )
 def test_a_refused_step_is_told_with_the_kernels_words(action, error, code):
     reason = refusal(action, error=error, text="no: because")

@@ -6,10 +6,10 @@ from dra.engine.resctrl.groups import ResctrlGroup, resctrl_group, runs_in_virtu
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
 from dra.model.meta import ObjectMeta
 from dra.model.pods import Pod
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("label", "kubernetes_qos", "group"),
+@for_each_case(
     [
         pytest.param("LSE", "Guaranteed", ResctrlGroup.LSR, id="LSE"),
         pytest.param("LSR", "Guaranteed", ResctrlGroup.LSR, id="LSR"),
@@ -21,7 +21,7 @@ from dra.model.pods import Pod
         pytest.param(None, "BestEffort", ResctrlGroup.BE, id="no-label-best-effort"),
         pytest.param("lsr", "BestEffort", ResctrlGroup.BE, id="unknown-label"),
         pytest.param(None, "", None, id="class-not-known-yet"),
-    ],
+    ]
 )
 def test_the_label_decides_and_then_kubernetes_class(label, kubernetes_qos, group):
     pod = Pod(metadata=ObjectMeta(name="a", labels={LABEL_QOS_CLASS: label} if label else None))

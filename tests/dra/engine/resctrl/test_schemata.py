@@ -12,12 +12,12 @@ from dra.engine.resctrl.schemata import (
     parse_schemata,
     print_line,
 )
+from tests.violations import for_each_case
 
 L3, MB = SchemataResource.L3, SchemataResource.MB
 
 
-@pytest.mark.parametrize(
-    ("text", "schemata"),
+@for_each_case(
     [
         pytest.param(
             "    MB:0=2048;1=  48\n    L3:0=007;1=007\n",
@@ -43,7 +43,7 @@ L3, MB = SchemataResource.L3, SchemataResource.MB
         pytest.param("L3:0=ff;1=ff;\n", {L3: {0: 0xFF, 1: 0xFF}}, id="semicolon-at-the-end"),
         pytest.param("MB:0=4294967295\n", {MB: {0: 4294967295}}, id="mount-in-megabytes"),
         pytest.param("", {}, id="nothing"),
-    ],
+    ]
 )
 def test_the_kernels_text_is_read_as_numbers(text, schemata):
     assert parse_schemata(text) == schemata

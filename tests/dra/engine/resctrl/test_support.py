@@ -6,10 +6,10 @@ from dra.engine.resctrl.support import resctrl_support
 from dra.engine.resctrl.tree import ResctrlTree
 from tests.dra.engine.resctrl import machines
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("machine", "text"),
+@for_each_case(
     [
         pytest.param(
             machines.INTEL,
@@ -50,7 +50,7 @@ from tests.dra.engine.resctrl.fake_kernel import FakeKernel
         pytest.param(
             machines.L2_ONLY, "resctrl divides neither L3 cache nor memory bandwidth on this machine", id="l2-only"
         ),
-    ],
+    ]
 )
 def test_a_mounted_filesystem_is_described(machine, text):
     assert resctrl_support(FakeKernel(machine).read_tree()) == text

@@ -25,6 +25,7 @@ from dra.model.meta import ObjectMeta, Uid
 from dra.model.pods import PodCondition, PodExtendedResourceClaimStatus
 from dra.model.scheduling import Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
 from tests.dra.engine.reservations.examples import NOW, at, available, of, reservation
+from tests.violations import for_each_case
 
 HOUR = 3600.0
 P = {"namespace": "default", "name": "p", "uid": "uid-p"}
@@ -339,8 +340,7 @@ def test_nothing_is_told_where_amounts_are_all(template, fields):
 WAITING = msgspec.structs.replace(CONSUMER, binding=True)
 
 
-@pytest.mark.parametrize(
-    ("fields", "wake_at"),
+@for_each_case(
     [
         pytest.param({}, NEVER, id="nothing-is-awaited"),
         pytest.param({"unbound_pods": (WAITING,), "reread_at": 70.0}, 70.0, id="unbound-pods-are-to-be-read"),
@@ -351,7 +351,7 @@ WAITING = msgspec.structs.replace(CONSUMER, binding=True)
         pytest.param({"node_is_read": True}, 10.0 + NODE_CHECK_INTERVAL, id="the-watch-lacks-a-node-that-exists"),
         pytest.param({"reread_at": 70.0, "expected_until": 15.0}, 15.0, id="the-earliest-counts"),
         pytest.param({"ended_pods": frozenset({Uid("uid-p")})}, -NEVER, id="the-status-is-written-first"),
-    ],
+    ]
 )
 def test_when_a_reservation_is_decided_about_again(fields, wake_at):
     named = available(

@@ -35,8 +35,7 @@ def cpu(amount):
     return text(resources={"cpu": amount})
 
 
-@pytest.mark.parametrize(
-    ("annotation", "cpus"),
+@for_each_case(
     [
         pytest.param(None, "", id="none"),
         pytest.param("{}", "", id="empty"),
@@ -47,7 +46,7 @@ def cpu(amount):
         pytest.param(text(resources={"cpu": "10"}, reservedCPUs="0-1"), "0-1", id="named-ones-win"),
         pytest.param(text(resources={"memory": "1Gi"}), "", id="no-cpu"),
         pytest.param(cpu("6"), "0,2,4,6,8,10", id="a-whole-socket"),
-    ],
+    ]
 )
 def test_which_cpus_are_kept(annotation, cpus):
     assert select_reserved_cpus(parse(annotation), TWELVE) == cpusets.parse(cpus)
@@ -57,8 +56,7 @@ def test_cpus_are_chosen_of_those_that_are_not_others():
     assert select_reserved_cpus(parse(cpu("2")), TWELVE, usable=TWELVE.online - CpuSet({0})) == cpusets.parse("2,8")
 
 
-@pytest.mark.parametrize(
-    ("content", "left"),
+@for_each_case(
     [
         pytest.param({"resources": {"cpu": "4", "memory": "8Gi"}}, of(8, memory="24Gi"), id="amounts"),
         pytest.param({"reservedCPUs": "0-5", "resources": {"cpu": "1"}}, of(6, memory="32Gi"), id="named-cpus-count"),
@@ -75,7 +73,7 @@ def test_cpus_are_chosen_of_those_that_are_not_others():
         pytest.param(
             {"applyPolicy": "", "resources": {"cpu": "4"}}, of(8, memory="32Gi"), id="empty-policy-is-default"
         ),
-    ],
+    ]
 )
 def test_what_is_left_for_pods(content, left):
     assert trim_allocatable(of(12, memory="32Gi"), parse(text(**content))) == left
@@ -138,8 +136,7 @@ def node(annotation=None, **allocatable):
     return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, SchedulerNode)
 
 
-@pytest.mark.parametrize(
-    ("annotation", "before", "left", "fault"),
+@for_each_case(
     [
         pytest.param(None, None, of(12), "", id="none"),
         pytest.param(cpu("4"), None, of(8), "", id="valid"),
@@ -164,7 +161,7 @@ def node(annotation=None, **allocatable):
         ),
         pytest.param(cpu("13"), None, of() | {"cpu": 0}, "resources.cpu: 13 is more than the node has", id="too-much"),
         pytest.param("{", None, of(12), "is not valid JSON", id="nothing-can-be-read"),
-    ],
+    ]
 )
 def test_what_a_node_has_for_pods(annotation, before, left, fault):
     found = effective_node_reservation(node(annotation, cpu="12"), before=before)

@@ -76,8 +76,7 @@ def test_labels_match_in_every_namespace():
     assert matches_any_owner(owners(labels(app="web")), pod("p", app="web", key=("elsewhere", "p")))
 
 
-@pytest.mark.parametrize(
-    ("given", "fault"),
+@for_each_case(
     [
         pytest.param(expression("Is", "x"), "matchExpressions[0].operator: 'Is' is none of In,", id="operator"),
         pytest.param(expression("In"), "matchExpressions[0].values: In and NotIn need values", id="in-nothing"),
@@ -86,7 +85,7 @@ def test_labels_match_in_every_namespace():
         pytest.param(expression("Exists", key="a b"), "matchExpressions[0].key: 'a b' is not a valid", id="key"),
         pytest.param(labels(app="x" * 64), "matchLabels[app]: ", id="too-long"),
         pytest.param({"labelSelector": {"matchLabels": {"-a": "b"}}}, "matchLabels: '-a' is not a valid", id="label"),
-    ],
+    ]
 )
 def test_a_selector_that_cannot_be_read_is_named(given, fault):
     (found,) = validate_owners(owners({"object": {"name": "p"}}, given))

@@ -20,6 +20,7 @@ from dra.engine.reservations.statuses import AssignedPod, bound_status, synced_s
 from dra.model import quantities
 from dra.model.meta import Uid
 from tests.dra.engine.reservations.examples import available, of, reservation
+from tests.violations import combinations, for_each_case, named
 
 CREATED = datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -27,21 +28,22 @@ DAY = 24 * HOUR
 TOMORROW = "2027-01-16T20:00:00Z"  # 36 hours after the creation
 
 
-@pytest.mark.parametrize(
-    ("spec", "ends"),
-    [
-        pytest.param({"ttl": "1h"}, HOUR, id="ttl"),
-        pytest.param({"ttl": None}, DAY, id="24h-where-neither-is-given"),
-        pytest.param({"ttl": None, "expires": TOMORROW}, 36 * HOUR, id="expires-alone-is-not-cut-to-24h"),
-        pytest.param({"ttl": "1h", "expires": TOMORROW}, HOUR, id="both-ttl-earlier"),
-        pytest.param({"ttl": "48h", "expires": TOMORROW}, 36 * HOUR, id="both-expires-earlier"),
-        pytest.param({"ttl": "0s"}, NEVER, id="ttl-0-never"),
-        pytest.param({"ttl": "0s", "expires": TOMORROW}, 36 * HOUR, id="ttl-0-and-expires"),
-        pytest.param({"ttl": "0s", "expires": "2020-01-01T00:00:00Z"}, None, id="ttl-0-and-expires-in-the-past"),
-        pytest.param({"ttl": "500ms"}, 0.5, id="less-than-a-second"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param({"ttl": "1h"}, HOUR, id="ttl"),
+            pytest.param({"ttl": None}, DAY, id="24h-where-neither-is-given"),
+            pytest.param({"ttl": None, "expires": TOMORROW}, 36 * HOUR, id="expires-alone-is-not-cut-to-24h"),
+            pytest.param({"ttl": "1h", "expires": TOMORROW}, HOUR, id="both-ttl-earlier"),
+            pytest.param({"ttl": "48h", "expires": TOMORROW}, 36 * HOUR, id="both-expires-earlier"),
+            pytest.param({"ttl": "0s"}, NEVER, id="ttl-0-never"),
+            pytest.param({"ttl": "0s", "expires": TOMORROW}, 36 * HOUR, id="ttl-0-and-expires"),
+            pytest.param({"ttl": "0s", "expires": "2020-01-01T00:00:00Z"}, None, id="ttl-0-and-expires-in-the-past"),
+            pytest.param({"ttl": "500ms"}, 0.5, id="less-than-a-second"),
+        ],
+        named([reservation, available], ["pending", "available"]),
+    )
 )
-@pytest.mark.parametrize("make", [reservation, available], ids=["pending", "available"])
 def test_when_a_reservation_ends(spec, ends, make):
     found = expiration_time(make(**spec))
     assert found == (datetime(2020, 1, 1, tzinfo=UTC).timestamp() if ends is None else CREATED + ends)
@@ -83,9 +85,8 @@ def test_a_condition_that_was_false_already_keeps_its_transition():
     assert (ready.last_transition_time.timestamp(), ready.last_probe_time.timestamp()) == (CREATED, CREATED + HOUR)
 
 
-@pytest.mark.parametrize("happening", list(Trigger))
-@pytest.mark.parametrize("phase", sorted(TERMINAL_PHASES))
-def test_nothing_leads_out_of_a_terminal_phase(phase, happening):
+@for_each_case(combinations(list(Trigger), sorted(TERMINAL_PHASES)))
+def test_nothing_leads_out_of_a_terminal_phase(happening, phase):
     assert (phase, happening) not in TRANSITIONS
     assert next_status(available(status={"phase": phase.value}).status, happening, now=CREATED) is None
 
@@ -210,8 +211,7 @@ def ready(reason, probe, transition):
 EARLY, LATE = "2027-01-15T09:00:00Z", "2027-01-15T10:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("found", "node_gone", "when"),
+@for_each_case(
     [
         pytest.param(ended("Failed", ready("Expired", LATE, EARLY)), False, CREATED + HOUR + DAY, id="expired"),
         pytest.param(
@@ -222,7 +222,7 @@ EARLY, LATE = "2027-01-15T09:00:00Z", "2027-01-15T10:00:00Z"
         pytest.param(ended("Failed", ready("Expired", EARLY, EARLY)), True, 0.0, id="node-gone"),
         pytest.param(available(), True, NEVER, id="not-ended-yet"),
         pytest.param(reservation(), False, NEVER, id="pending"),
-    ],
+    ]
 )
 def test_when_what_has_ended_is_deleted(found, node_gone, when):
     assert deletion_time(found, node_gone=node_gone) == when

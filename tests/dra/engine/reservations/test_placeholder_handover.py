@@ -345,8 +345,7 @@ def test_our_scheduling_gate_is_removed_and_no_other(gates, patch):
     assert placeholder_handover.gate_removal_patch(waiting(*gates)) == patch
 
 
-@pytest.mark.parametrize(
-    ("pod", "node", "expected"),
+@for_each_case(
     [
         pytest.param({}, {}, True, id="nothing-is-said"),
         pytest.param({"node_selector": {"zone": "b"}}, {}, False, id="selector"),
@@ -360,7 +359,7 @@ def test_our_scheduling_gate_is_removed_and_no_other(gates, patch):
             id="tolerated",
         ),
         pytest.param({}, {"unschedulable": True}, False, id="cordoned"),
-    ],
+    ]
 )
 def test_who_could_run_on_the_node(pod, node, expected):
     target = Node(metadata=ObjectMeta(name=NODE, labels={"zone": "a"}), spec=NodeSpec(**node))

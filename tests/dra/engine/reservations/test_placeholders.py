@@ -6,6 +6,7 @@ from dra.engine.reservations import placeholders
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import reservation
+from tests.violations import for_each_case
 
 GPU = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
 
@@ -185,8 +186,7 @@ def asking(policy=None, *, label=None, migration=False, controller=True):
     return parse_reservation(content)
 
 
-@pytest.mark.parametrize(
-    ("reservation", "preempts"),
+@for_each_case(
     [
         pytest.param(asking(), False, id="unasked"),
         pytest.param(asking("Never"), False, id="never"),
@@ -199,7 +199,7 @@ def asking(policy=None, *, label=None, migration=False, controller=True):
         pytest.param(
             asking("PreemptLowerPriority", migration=True, controller=False), True, id="a-job-that-merely-uses-it"
         ),
-    ],
+    ]
 )
 def test_a_reservation_preempts_nobody_unless_it_is_asked_to(reservation, preempts):
     assert placeholders.may_preempt(reservation) is preempts

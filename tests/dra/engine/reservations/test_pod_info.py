@@ -10,6 +10,7 @@ from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity, alloc
 from dra.model.meta import ObjectMeta
 from dra.model.scheduling import SchedulerPod, Toleration
 from tests.dra.engine.reservations.examples import reservation
+from tests.violations import for_each_case
 
 
 def read(annotation="", content=None, *, labels=None):
@@ -73,8 +74,7 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"reservationSelectorTerms": [term]}}
 
 
-@pytest.mark.parametrize(
-    ("annotation", "content", "complaint"),
+@for_each_case(
     [
         pytest.param(well_known.ANNOTATION_RESERVATION_AFFINITY, "{", "is not valid JSON", id="no-json"),
         pytest.param(well_known.ANNOTATION_RESERVATION_AFFINITY, [], "Expected `object`, got `array`", id="a-list"),
@@ -133,7 +133,7 @@ def required(key="z", operator="In", values=("1",), kind="matchExpressions"):
         pytest.param(
             well_known.ANNOTATION_EXACT_MATCH, {"names": []}, "Object contains unknown field `names`", id="exact-typo"
         ),
-    ],
+    ]
 )
 def test_an_annotation_that_cannot_be_read_is_named_with_its_field(annotation, content, complaint):
     with pytest.raises(MalformedAnnotationError) as refused:

@@ -5,6 +5,7 @@ import pytest
 
 from dra.engine.reservations.quota_scopes import PodTraits, counts, from_template
 from dra.model.quotas import ResourceQuota
+from tests.violations import for_each_case
 
 CPU = {"containers": [{"resources": {"requests": {"cpu": "1"}}}]}
 TERM = {"topologyKey": "zone", "namespaces": ["other"]}
@@ -23,8 +24,7 @@ def classes(operator, *values):
     return {"scopeName": "PriorityClass", "operator": operator, "values": list(values)}
 
 
-@pytest.mark.parametrize(
-    ("given", "scopes"),
+@for_each_case(
     [
         pytest.param(template(), {"NotTerminating", "NotBestEffort"}, id="burstable"),
         pytest.param(template(activeDeadlineSeconds=60), {"Terminating", "NotBestEffort"}, id="deadline"),
@@ -79,14 +79,13 @@ def classes(operator, *values):
             id="affinity-within-the-namespace",
         ),
         pytest.param({"spec": {"containers": "x", "affinity": 1}}, {"NotTerminating", "BestEffort"}, id="malformed"),
-    ],
+    ]
 )
 def test_the_scopes_of_a_template(given, scopes):
     assert from_template(given).scopes == scopes
 
 
-@pytest.mark.parametrize(
-    ("limits", "counted"),
+@for_each_case(
     [
         pytest.param(quota(), {"high", "low", ""}, id="no-scope"),
         pytest.param(quota("NotTerminating", "NotBestEffort"), {"high", "low", ""}, id="both-scopes"),
@@ -110,7 +109,7 @@ def test_the_scopes_of_a_template(given, scopes):
         ),
         pytest.param(quota(scopeSelector={"matchExpressions": []}), {"high", "low", ""}, id="empty-selector"),
         pytest.param(quota(scopeSelector={}), {"high", "low", ""}, id="selector-without-requirements"),
-    ],
+    ]
 )
 def test_a_quota_counts_pods_by_their_class(limits, counted):
     assert {name for name in ("high", "low", "") if counts(limits, PodTraits(priority_class=name))} == counted

@@ -7,6 +7,7 @@ from dra.engine.reservations.quota_scopes import PodTraits
 from dra.engine.reservations.quotas import Charge, refusal
 from dra.model.quotas import ResourceQuota
 from tests.dra.engine.reservations.examples import of
+from tests.violations import for_each_case
 
 
 def quota(used="0", *, hard="10", name="requests.cpu", **spec):
@@ -29,8 +30,7 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("quotas", "held", "wanted", "text"),
+@for_each_case(
     [
         pytest.param([quota("4")], of(6), of(4), "", id="as-much-as-the-quota"),
         pytest.param([quota("5")], of(6), of(4), TEXT.format(6, 5), id="more"),
@@ -48,7 +48,7 @@ TEXT = (
         pytest.param([quota("5", scopes=["BestEffort"])], of(6), of(4), "", id="scope-of-other-pods"),
         pytest.param([quota("5", **CLASSES)], of(6), of(4), "", id="scope-of-priorities"),
         pytest.param([], of(6), of(4), "", id="no-quota"),
-    ],
+    ]
 )
 def test_a_placeholder_is_refused_beyond_a_quota(quotas, held, wanted, text):
     assert refused(quotas, held=held, wanted=wanted, charge=Charge.PLACEHOLDER) == text
@@ -83,8 +83,7 @@ HIGH, LOW, NONE, SHORT = PodTraits("high"), PodTraits("low"), PodTraits(), PodTr
 SYSTEM = PodTraits("system-node-critical")
 
 
-@pytest.mark.parametrize(
-    ("spec", "held", "traits", "charge", "numbers"),
+@for_each_case(
     [
         pytest.param(CLASSES, {HIGH: of(6)}, HIGH, Charge.PLACEHOLDER, (6, 5), id="both-of-a-class"),
         pytest.param(CLASSES, {HIGH: of(6)}, LOW, Charge.PLACEHOLDER, None, id="wanted-by-another-class"),
@@ -102,7 +101,7 @@ SYSTEM = PodTraits("system-node-critical")
         ),
         pytest.param(CLASSES, {HIGH: of(2)}, HIGH, Charge.NOBODY, (2, 9), id="that-grows"),
         pytest.param(CLASSES, {HIGH: of(6)}, HIGH, Charge.RUNNING_PODS, (6, 5), id="over-running-pods"),
-    ],
+    ]
 )
 def test_a_quota_with_scopes_counts_the_reservations_whose_pods_it_counts(spec, held, traits, charge, numbers):
     text = TEXT.format(*numbers) if numbers else ""

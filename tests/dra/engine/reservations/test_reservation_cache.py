@@ -28,6 +28,7 @@ from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod, SchedulerPodSpec
 from tests.dra.engine.reservations.examples import available_content, content, observed
+from tests.violations import combinations, for_each_case
 
 R, P = Uid("uid-demo"), Uid("uid-p")
 OWNER = {"namespace": "default", "name": "p", "uid": P}
@@ -147,17 +148,18 @@ def test_an_older_version_of_a_reservation_is_ignored():
 SHARED = available_content(allocateOnce=False)
 
 
-@pytest.mark.parametrize(
-    ("whole", "policy", "written", "due"),
-    [
-        pytest.param(SHARED, REPLACED, None, 100.0 + STATUS_DEBOUNCE, id="more-may-come-in-a-moment"),
-        pytest.param(SHARED, REPLACED, 99.0, 99.0 + STATUS_INTERVAL, id="written-a-moment-ago"),
-        pytest.param(SHARED, REPLACED, 90.0, 100.0 + STATUS_DEBOUNCE, id="written-long-ago"),
-        pytest.param(available_content(), REPLACED, None, -NEVER, id="for-one-pod-only"),
-        pytest.param(SHARED, YIELDING, None, -NEVER, id="placeholders-give-way-at-once"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param(SHARED, REPLACED, None, 100.0 + STATUS_DEBOUNCE, id="more-may-come-in-a-moment"),
+            pytest.param(SHARED, REPLACED, 99.0, 99.0 + STATUS_INTERVAL, id="written-a-moment-ago"),
+            pytest.param(SHARED, REPLACED, 90.0, 100.0 + STATUS_DEBOUNCE, id="written-long-ago"),
+            pytest.param(available_content(), REPLACED, None, -NEVER, id="for-one-pod-only"),
+            pytest.param(SHARED, YIELDING, None, -NEVER, id="placeholders-give-way-at-once"),
+        ],
+        ["observe_pod", "forget_pod", "leave_pod"],
+    )
 )
-@pytest.mark.parametrize("change", ["observe_pod", "forget_pod", "leave_pod"])
 def test_when_an_owner_pod_that_has_come_or_gone_is_reported(whole, policy, written, due, change):
     cache = cache_with(whole, policy=policy)
     if change != "observe_pod":

@@ -37,8 +37,7 @@ def answer(found):
 CONFLICT = "node(s) reservation allocate policy conflict"
 
 
-@pytest.mark.parametrize(
-    ("there", "new", "only", "expected"),
+@for_each_case(
     [
         pytest.param(node(10, used=6), reservation_info(cpu=4), "", [], id="fits"),
         pytest.param(
@@ -90,7 +89,7 @@ CONFLICT = "node(s) reservation allocate policy conflict"
             [],
             id="one-that-is-used-up-does-not-count",
         ),
-    ],
+    ]
 )
 def test_where_a_reservation_can_be_placed(there, new, only, expected):
     found = place_reservation(there, msgspec.structs.replace(new, required_node=only))
@@ -241,8 +240,7 @@ def fits(wanting):
 R = reservation_info("r", 4, policy=RESTRICTED)
 
 
-@pytest.mark.parametrize(
-    ("occupants", "held", "wanting", "gone"),
+@for_each_case(
     [
         pytest.param([occupant("a", 10)], [], pod(cpu=4, priority=1), ["a"], id="the-only-one"),
         pytest.param(
@@ -275,7 +273,7 @@ R = reservation_info("r", 4, policy=RESTRICTED)
             id="what-an-owner-frees-is-no-others",
         ),
         pytest.param([occupant("a", 2)], [], pod(cpu=4, priority=1), None, id="it-fits-as-it-is"),
-    ],
+    ]
 )
 def test_who_has_to_go(occupants, held, wanting, gone):
     found = select_victims(

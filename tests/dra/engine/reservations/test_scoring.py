@@ -12,10 +12,10 @@ from dra.engine.reservations.scoring import (
     score_nominated,
 )
 from tests.dra.engine.reservations.examples import RESTRICTED, node, of, pod, reservation_info
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("held", "wanted", "score"),
+@for_each_case(
     [
         pytest.param(ReservationUsage(info=reservation_info(cpu=4)), of(4), 100, id="filled"),
         pytest.param(ReservationUsage(info=reservation_info(cpu=4)), of(1), 25, id="a-quarter"),
@@ -31,7 +31,7 @@ from tests.dra.engine.reservations.examples import RESTRICTED, node, of, pod, re
             ReservationUsage(info=reservation_info(cpu=4, memory=0)), of(1), 25, id="what-is-not-held-does-not-count"
         ),
         pytest.param(ReservationUsage(info=reservation_info()), of(1), 0, id="nothing-held"),
-    ],
+    ]
 )
 def test_how_full_a_reservation_would_be(held, wanted, score):
     assert most_allocated(held, wanted) == score

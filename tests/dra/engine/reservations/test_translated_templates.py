@@ -9,6 +9,7 @@ from tests.dra.engine.reservations.examples import reservation
 from tests.dra.engine.translation.examples import QOS, RESOURCE_SPEC, container, gpus, lsr, pod, sidecar
 from tests.dra.engine.translation.test_aligned_requests import aligned, training
 from tests.dra.engine.translation.test_device_rules import hint
+from tests.violations import combinations, for_each_case, named
 
 PROD = {"priorityClassName": "koord-prod"}
 
@@ -24,37 +25,40 @@ def entries(given):
     return [(each.name, template_names.name_of(each.request)) for each in found.entries]
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [
-        pytest.param(lsr("4"), id="bound-cpus"),
-        pytest.param(lsr("1", "2", qos="LSE"), id="cpus-of-two-containers"),
-        pytest.param(lsr("4", overhead={"cpu": "1", "memory": "100Mi"}), id="overhead-of-a-runtime-class"),
-        pytest.param(
-            lsr("1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}, overhead={"cpu": "2"}),
-            id="overhead-beside-cpus-of-the-whole-pod",
-        ),
-        pytest.param(
-            lsr("4", annotations={RESOURCE_SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'}), id="bind-policy"
-        ),
-        pytest.param(lsr("2", init=(container("i", cpu="3"),)), id="greater-init-container"),
-        pytest.param(
-            lsr("1", "1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}), id="cpus-of-the-whole-pod"
-        ),
-        pytest.param(pod(gpus("a", gpu="50"), init=(gpus("i", gpu="50"),)), id="init-container-with-cards-of-another"),
-        pytest.param(pod(gpus("a", gpu="50"), init=(gpus("i", gpu="80"),)), id="init-container-with-greater-cards"),
-        pytest.param(pod(gpus(gpu="50")), id="half-a-card"),
-        pytest.param(pod(gpus("a", gpu="50"), gpus("b", gpu="50")), id="two-halves-are-no-whole-card"),
-        pytest.param(pod(container("a", cpu="1"), container("b"), gpus("c", memory="8Gi")), id="the-last-of-three"),
-        pytest.param(pod(container("a"), init=(container("i"), gpus("j", gpu="100"))), id="init-container"),
-        pytest.param(pod(container("a"), init=({**gpus("s", gpu="25"), "restartPolicy": "Always"},)), id="sidecar"),
-        pytest.param(lsr("2", init=(sidecar("s", cpu="1"), gpus("j", gpu="100"))), id="cpus-and-gpus"),
-        pytest.param(aligned(training({"gpu": "50"}, {"memory": "8Gi"})), id="cpus-and-gpus-of-one-numa-node"),
-        pytest.param(aligned(pod(container("a"), gpus("b", gpu="200"))), id="gpus-of-one-numa-node"),
-        pytest.param(pod(gpus("a", gpu="200"), annotations=hint("PCIe")), id="gpus-of-one-pcie-root"),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param(lsr("4"), id="bound-cpus"),
+            pytest.param(lsr("1", "2", qos="LSE"), id="cpus-of-two-containers"),
+            pytest.param(lsr("4", overhead={"cpu": "1", "memory": "100Mi"}), id="overhead-of-a-runtime-class"),
+            pytest.param(
+                lsr("1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}, overhead={"cpu": "2"}),
+                id="overhead-beside-cpus-of-the-whole-pod",
+            ),
+            pytest.param(
+                lsr("4", annotations={RESOURCE_SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'}), id="bind-policy"
+            ),
+            pytest.param(lsr("2", init=(container("i", cpu="3"),)), id="greater-init-container"),
+            pytest.param(
+                lsr("1", "1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}), id="cpus-of-the-whole-pod"
+            ),
+            pytest.param(
+                pod(gpus("a", gpu="50"), init=(gpus("i", gpu="50"),)), id="init-container-with-cards-of-another"
+            ),
+            pytest.param(pod(gpus("a", gpu="50"), init=(gpus("i", gpu="80"),)), id="init-container-with-greater-cards"),
+            pytest.param(pod(gpus(gpu="50")), id="half-a-card"),
+            pytest.param(pod(gpus("a", gpu="50"), gpus("b", gpu="50")), id="two-halves-are-no-whole-card"),
+            pytest.param(pod(container("a", cpu="1"), container("b"), gpus("c", memory="8Gi")), id="the-last-of-three"),
+            pytest.param(pod(container("a"), init=(container("i"), gpus("j", gpu="100"))), id="init-container"),
+            pytest.param(pod(container("a"), init=({**gpus("s", gpu="25"), "restartPolicy": "Always"},)), id="sidecar"),
+            pytest.param(lsr("2", init=(sidecar("s", cpu="1"), gpus("j", gpu="100"))), id="cpus-and-gpus"),
+            pytest.param(aligned(training({"gpu": "50"}, {"memory": "8Gi"})), id="cpus-and-gpus-of-one-numa-node"),
+            pytest.param(aligned(pod(container("a"), gpus("b", gpu="200"))), id="gpus-of-one-numa-node"),
+            pytest.param(pod(gpus("a", gpu="200"), annotations=hint("PCIe")), id="gpus-of-one-pcie-root"),
+        ],
+        named([False, True], ["replaced", "yielding"]),
+    )
 )
-@pytest.mark.parametrize("yielding", [False, True], ids=["replaced", "yielding"])
 def test_a_placeholder_gets_the_claims_of_its_owner_pods(owner, yielding):
     held = reservation(template=template(owner))
     made = placeholders.first_manifest(held) if yielding else placeholders.placeholder_manifest(held)

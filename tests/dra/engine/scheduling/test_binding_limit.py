@@ -3,13 +3,13 @@
 import pytest
 
 from dra.engine.scheduling.binding_limit import DECREASE_FACTOR, LIMIT_INITIAL, LIMIT_MAX, LIMIT_MIN, BindingLimit
+from tests.violations import for_each_case
 
 SECONDS = 4.0
 FAST, USUAL, SLOW = 0.1, 0.7, 1.1
 
 
-@pytest.mark.parametrize(
-    ("bindings", "limit"),
+@for_each_case(
     [
         pytest.param([], LIMIT_INITIAL, id="at-the-start"),
         pytest.param([(FAST, 4)] * 5, LIMIT_INITIAL + 1, id="a-round-of-fast-ones-in-all-slots"),
@@ -18,7 +18,7 @@ FAST, USUAL, SLOW = 0.1, 0.7, 1.1
         pytest.param([(SLOW, 4)], 2, id="a-slow-one"),
         pytest.param([(SLOW, 4)] * 100, LIMIT_MIN, id="only-slow-ones"),
         pytest.param([(FAST, LIMIT_MAX)] * 1000, LIMIT_MAX, id="only-fast-ones"),
-    ],
+    ]
 )
 def test_the_limit_follows_the_duration_of_bindings(bindings, limit):
     current = BindingLimit(seconds=SECONDS)

@@ -9,6 +9,7 @@ from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.reservations.examples import of
+from tests.violations import for_each_case
 
 TWO, THREE, TYPO = (json.dumps({"resources": {"cpu": cpu}}) for cpu in ("2", "3", "three"))
 
@@ -21,8 +22,7 @@ def node(annotation=None, *, cpu="8"):
     return msgspec.convert({"metadata": metadata, "status": {"allocatable": allocatable}}, SchedulerNode)
 
 
-@pytest.mark.parametrize(
-    ("stored", "seen", "cpus", "to_store"),
+@for_each_case(
     [
         pytest.param({}, [node(TWO)], 6, {}, id="valid"),
         pytest.param({}, [node(TWO), node(TYPO)], 6, {"n1": TWO}, id="unreadable-after-valid"),
@@ -34,7 +34,7 @@ def node(annotation=None, *, cpu="8"):
         pytest.param({"n1": TWO}, [node(THREE), node(TYPO)], 5, {"n1": THREE}, id="valid-since-restored"),
         pytest.param({"n1": TYPO}, [node(TYPO)], 8, {}, id="malformed-in-store"),
         pytest.param({}, [node(TWO), node(THREE, cpu=""), node(TYPO)], 6, {"n1": TWO}, id="not-reported-yet"),
-    ],
+    ]
 )
 def test_the_last_valid_annotation_counts_and_is_stored_while_it_is_needed(stored, seen, cpus, to_store):
     reservations = NodeReservations()

@@ -6,6 +6,7 @@ import pytest
 from dra.engine.scheduling.pod_repulsion import may_repel, repelling_pods
 from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.scheduling import SchedulerPod
+from tests.violations import for_each_case
 
 WEB = {"matchLabels": {"app": "web"}}
 
@@ -30,8 +31,7 @@ def test_only_pods_with_required_anti_affinity_keep_others_away(pod, repels):
     assert bool(repelling_pods([pod])) is repels
 
 
-@pytest.mark.parametrize(
-    ("term", "namespace", "repelled"),
+@for_each_case(
     [
         pytest.param({"labelSelector": WEB}, "ml", True, id="in-its-namespace"),
         pytest.param({"labelSelector": WEB}, "prod", False, id="in-no-other"),
@@ -44,7 +44,7 @@ def test_only_pods_with_required_anti_affinity_keep_others_away(pod, repels):
         pytest.param({"labelSelector": {}}, "ml", True, id="every-pod"),
         pytest.param({}, "ml", False, id="no-pod"),
         pytest.param({"labelSelector": {"matchLabels": {"app": "db"}}}, "ml", False, id="other-labels"),
-    ],
+    ]
 )
 def test_a_term_is_about_labels_and_namespaces(term, namespace, repelled):
     assert may_repel(carrier(term), namespace=namespace, labels={"app": "web"}) is repelled

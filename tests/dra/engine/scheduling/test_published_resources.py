@@ -10,6 +10,7 @@ from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from tests.dra.engine.scheduling.examples import reservation
+from tests.violations import for_each_case
 
 GPU = "nvidia.com/gpu"
 KEEPS_ITS_CARD = {well_known.ANNOTATION_NODE_RESERVATION: f'{{"resources": {{"{GPU}": "1"}}}}'}
@@ -39,8 +40,7 @@ def cluster(*nodes, pods=(), reservations=()):
     return cache
 
 
-@pytest.mark.parametrize(
-    ("other", "pods", "refused"),
+@for_each_case(
     [
         pytest.param(node("n2"), (), "", id="served-by-dra"),
         pytest.param(node("n2", "0"), (), "", id="a-device-plugin-that-has-left"),
@@ -51,7 +51,7 @@ def cluster(*nodes, pods=(), reservations=()):
         ),
         pytest.param(node("n2", cpu="0"), (), "Insufficient cpu by node", id="what-no-driver-serves-counts"),
         pytest.param(node("n2"), (pod("other", on="n2"),), "", id="served-by-dra-and-used-by-another-pod"),
-    ],
+    ]
 )
 def test_an_extended_resource_counts_on_nodes_that_publish_it(other, pods, refused):
     cache = cluster(node("n1", "1"), other, pods=pods)

@@ -12,6 +12,7 @@ from dra.model import extender_protocol
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from tests.dra.engine.scheduling import examples
+from tests.violations import for_each_case
 
 INSIDE = '{"name": "demo", "uid": "uid-r"}'
 NODE = {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "64", "pods": "110"}}}
@@ -81,8 +82,7 @@ CHOSEN = 7
 """Number of violations that kube-scheduler has counted for its own choice."""
 
 
-@pytest.mark.parametrize(
-    ("cpu", "chosen", "more", "told"),
+@for_each_case(
     [
         pytest.param(10, ["free"], {}, (["free"], CHOSEN), id="a-choice-that-suffices-stands"),
         pytest.param(10, ["guarded"], {}, (["guarded"], CHOSEN), id="even-against-a-budget"),
@@ -101,7 +101,7 @@ CHOSEN = 7
         pytest.param(10, [], {"there": [CONSUMER, pod("guarded", 40)]}, (["guarded"], 1), id="added-against-a-budget"),
         pytest.param(30, [], {"budgets": [EVERYTHING]}, (["free", "guarded"], 2), id="a-budget-with-an-empty-selector"),
         pytest.param(4, [], {}, ([], CHOSEN), id="rejected-by-another-extender"),
-    ],
+    ]
 )
 def test_budgets_come_first_where_others_are_chosen(cpu, chosen, more, told):
     assert preempted(cpu, chosen, **more) == told

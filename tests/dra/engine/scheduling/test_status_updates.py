@@ -17,6 +17,7 @@ from dra.engine.scheduling.status_updates import (
 )
 from tests.dra.engine.reservations.examples import NOW, of
 from tests.dra.engine.scheduling import examples
+from tests.violations import for_each_case
 
 POD = AssignedPod(uid="p", key=("default", "p"), amounts=of(1))
 OTHER_POD = AssignedPod(uid="other", key=("default", "other"), amounts=of(1))
@@ -55,8 +56,7 @@ ALLOCATED = "reservation has allocateOnce enabled and has already been allocated
 RESIZED = "reservation demo: was resized during the bind; the scheduler retries"
 
 
-@pytest.mark.parametrize(
-    ("found", "update", "expected"),
+@for_each_case(
     [
         pytest.param(reservation(), AddOwner(POD), ({"p"}, "n1"), id="owner"),
         pytest.param(reservation(status={"currentOwners": [ITSELF]}), AddOwner(POD), None, id="owner-named-already"),
@@ -101,7 +101,7 @@ RESIZED = "reservation demo: was resized during the bind; the scheduler retries"
             f"annotation {ANNOTATION_RESIZE_ALLOCATABLE}: cpu: unknown field; known are resources",
             id="resized-by-an-unreadable-annotation",
         ),
-    ],
+    ]
 )
 def test_an_update_is_decided_on_one_version(found, update, expected):
     assert outcome(found, update) == expected

@@ -7,6 +7,7 @@ from dra.engine.suppression.batch_pod_limits import CgroupLimits, batch_pod_limi
 from dra.engine.suppression.quota import limit_quota
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.scheduling import SIDECAR, Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec
+from tests.violations import for_each_case
 
 GI = 1024**3
 
@@ -56,8 +57,7 @@ def test_a_request_of_570_with_a_limit_of_2000_has_583_shares_and_a_quota_of_200
     assert limit_quota(limits.pod.cpu_milli) == 200000
 
 
-@pytest.mark.parametrize(
-    ("body", "wanted"),
+@for_each_case(
     [
         pytest.param(
             pod(container("a", cpu="500", cpu_limit="1k"), container("b", cpu="500")),
@@ -112,7 +112,7 @@ def test_a_request_of_570_with_a_limit_of_2000_has_583_shares_and_a_quota_of_200
         pytest.param(pod(container(cpu="1", cpu_limit="9E")), (1, None), id="an-endless-limit-is-none"),
         pytest.param(pod(container(cpu="-5", cpu_limit="-5")), (0, None), id="negative-amounts-are-none"),
         pytest.param(pod(container(cpu="much", cpu_limit="more")), (0, None), id="what-cannot-be-read-is-absent"),
-    ],
+    ]
 )
 def test_cpus_of_a_pod_are_those_that_it_needs_at_one_moment(body, wanted):
     limits = batch_pod_limits(body)

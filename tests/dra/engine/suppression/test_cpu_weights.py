@@ -11,12 +11,12 @@ from dra.engine.suppression.cpu_weights import (
     cpu_weight,
     detect_weight_formula,
 )
+from tests.violations import for_each_case
 
 LINEAR, QUADRATIC = WeightFormula.LINEAR, WeightFormula.QUADRATIC
 
 
-@pytest.mark.parametrize(
-    ("shares", "linear", "quadratic"),
+@for_each_case(
     [
         pytest.param(2, 1, 1, id="least"),
         pytest.param(512, 20, 59, id="half-a-cpu"),
@@ -26,7 +26,7 @@ LINEAR, QUADRATIC = WeightFormula.LINEAR, WeightFormula.QUADRATIC
         pytest.param(262144, 10000, 10000, id="greatest"),
         pytest.param(0, 1, 1, id="below-the-range"),
         pytest.param(300000, 10000, 10000, id="above-the-range"),
-    ],
+    ]
 )
 def test_weights_by_both_formulas(shares, linear, quadratic):
     assert cpu_weight(shares, LINEAR) == linear

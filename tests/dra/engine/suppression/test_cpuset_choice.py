@@ -8,6 +8,7 @@ from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, parse
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.engine.suppression.cpuset_choice import choose_cpus, next_cpu_count, take_in_turn
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 TWO_SOCKETS = uniform_topology(sockets=2, cores=2, threads=2)
 FOUR_SOCKETS = uniform_topology(sockets=4, cores=2, threads=2)
@@ -32,8 +33,7 @@ def test_the_number_of_cpus(budget, machine, current, count):
     assert next_cpu_count(budget, machine=machine, current=current) == count
 
 
-@pytest.mark.parametrize(
-    ("topology", "cpus", "count", "taken"),
+@for_each_case(
     [
         pytest.param(FAR_SIBLINGS, "0-7", 3, [0, 4, 2], id="3-of-8-far-siblings"),
         pytest.param(FAR_SIBLINGS, "0-7", 4, [0, 4, 2, 6], id="4-of-8-far-siblings"),
@@ -45,14 +45,13 @@ def test_the_number_of_cpus(budget, machine, current, count):
         pytest.param(TWO_SOCKETS, "0-7", 9, [0, 1, 4, 5, 2, 3, 6, 7], id="more-than-there-are-takes-all"),
         pytest.param(TWO_SOCKETS, "", 2, [], id="no-cpus"),
         pytest.param(TWO_SOCKETS, "0-7", 0, [], id="none-wanted"),
-    ],
+    ]
 )
 def test_cpus_are_taken_in_turn(topology, cpus, count, taken):
     assert list(take_in_turn(topology, parse(cpus), count)) == taken
 
 
-@pytest.mark.parametrize(
-    ("count", "shared", "lsr", "current", "chosen"),
+@for_each_case(
     [
         pytest.param(3, "0-7", "", "0-7", "0-1,4", id="fewer-than-before-are-some-of-those"),
         pytest.param(2, "0-7", "", "3,6", "3,6", id="the-same-number-is-the-same-set"),
@@ -64,7 +63,7 @@ def test_cpus_are_taken_in_turn(topology, cpus, count, taken):
         pytest.param(9, "0-1", "4-5", "", "0-1,4-5", id="fewer-candidates-than-wanted"),
         pytest.param(2, "", "", "0-1", "", id="no-candidates"),
         pytest.param(2, "8-9", "", "", "", id="candidates-that-are-offline"),
-    ],
+    ]
 )
 def test_the_cpus_of_the_class(count, shared, lsr, current, chosen):
     found = choose_cpus(TWO_SOCKETS, count, shared=parse(shared), lsr=parse(lsr), current=parse(current))

@@ -130,8 +130,7 @@ def after(view, decision, *, meddled):
     return replace(view, quota=written, ours=decision.quota, cpus=decision.cpus)
 
 
-@pytest.mark.parametrize(
-    ("change", "at_floor"),
+@for_each_case(
     [
         pytest.param({}, False, id="there-is-something-to-take"),
         pytest.param({"budget_milli": 20}, True, id="the-least-quota"),
@@ -145,7 +144,7 @@ def after(view, decision, *, meddled):
         pytest.param({"budget_milli": 20, "sample_age": 10.0}, False, id="an-old-sample-says-nothing"),
         pytest.param({"budget_milli": 20, "sample_age": 60.0}, False, id="the-floor-without-samples-is-no-pressure"),
         pytest.param({"budget_milli": 20, "has_pods": False}, False, id="nobody-is-held-back"),
-    ],
+    ]
 )
 def test_the_class_is_at_its_floor_when_others_use_all(change, at_floor):
     assert decide_suppression(replace(VIEW, **change)).at_floor == at_floor

@@ -5,13 +5,13 @@ import pytest
 from dra.api.colocation.strategies import SuppressPolicy
 from dra.engine.suppression.decide import Suppression, SuppressionLevel
 from dra.engine.suppression.notices import BatchPodFacts, describe_facts
+from tests.violations import for_each_case
 
 FLOOR = Suppression(level=SuppressionLevel.FLOOR, policy=SuppressPolicy.CFS_QUOTA, quota=20000)
 HELD_BACK = Suppression(level=SuppressionLevel.HELD_BACK, policy=SuppressPolicy.CFS_QUOTA, quota=20000)
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
+@for_each_case(
     [
         pytest.param(BatchPodFacts(), {}, id="nothing"),
         pytest.param(BatchPodFacts(suppression=HELD_BACK), {}, id="held-back-as-configured"),
@@ -58,7 +58,7 @@ HELD_BACK = Suppression(level=SuppressionLevel.HELD_BACK, policy=SuppressPolicy.
             },
             id="flaws-of-pods",
         ),
-    ],
+    ]
 )
 def test_what_is_told(facts, told):
     notices = {notice.reason.value: notice.text for notice in describe_facts(facts)}

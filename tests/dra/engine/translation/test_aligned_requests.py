@@ -8,6 +8,7 @@ from dra.engine.translation import template_names
 from dra.engine.translation.templates import template_manifest
 from dra.engine.translation.translated_pods import translate, translated_pod
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
+from tests.violations import for_each_case
 
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 SIZES = (16 * 2**30, 80 * 2**30)
@@ -38,8 +39,7 @@ def templates(given: dict[str, Any]) -> list[str]:
     return [template_names.name_of(each.request) for each in found.entries]
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         pytest.param(aligned(lsr("4")), ["koord-numa-single.cpu-4-default-lsr"], id="cpus"),
         pytest.param(aligned(lsr("4"), BEST), ["koord-cpu-4-default-lsr"], id="the-driver-prefers-one-numa-node"),
@@ -74,7 +74,7 @@ def templates(given: dict[str, Any]) -> list[str]:
         pytest.param(aligned(pod(container(cpu="4"), qos="LS", priority=9500)), [], id="shared-cpus-have-no-claim"),
         pytest.param(aligned(pod(container("a", {"nvidia.com/gpu": "2"})), BEST), [], id="whole-cards-are-left-alone"),
         pytest.param(aligned(lsr("4", resourceClaims=[{"name": "koord-numa"}])), [], id="translated-before"),
-    ],
+    ]
 )
 def test_a_pod_for_one_numa_node_has_one_claim(given: dict[str, Any], expected: list[str]) -> None:
     assert templates(given) == expected
@@ -183,8 +183,7 @@ def test_a_single_card_needs_no_known_numa_node() -> None:
     assert "constraints" not in devices("koord-numa-single.gpu-0-c50-r50-s1")
 
 
-@pytest.mark.parametrize(
-    "name",
+@for_each_case(
     [
         "koord-numa-single",
         "koord-numa-none.cpu-4-default-lsr",
@@ -195,7 +194,7 @@ def test_a_single_card_needs_no_known_numa_node() -> None:
         "koord-numa-single.gpu-00-m1-s1",
         "koord-numa-single.gpu-0-m1-s1.",
         "numa-single.cpu-4-default-lsr",
-    ],
+    ]
 )
 def test_other_texts_are_no_names(name: str) -> None:
     assert template_names.parse(name) is None

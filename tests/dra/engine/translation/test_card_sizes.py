@@ -5,6 +5,7 @@ import pytest
 from dra.engine.translation.card_sizes import CardSizes
 from dra.model.slices import Device, ResourceSlice, ResourceSliceSpec
 from tests.dra.engine.translation.cluster_objects import GIBI, cards
+from tests.violations import for_each_case
 
 
 def sizes_of(*slices: ResourceSlice) -> tuple[int, ...]:
@@ -14,8 +15,7 @@ def sizes_of(*slices: ResourceSlice) -> tuple[int, ...]:
     return index.by_frequency()
 
 
-@pytest.mark.parametrize(
-    ("slices", "sizes"),
+@for_each_case(
     [
         pytest.param([], (), id="none"),
         pytest.param([cards("a", "16Gi", "16Gi"), cards("b", "80Gi")], (16 * GIBI, 80 * GIBI), id="most-cards-first"),
@@ -29,7 +29,7 @@ def sizes_of(*slices: ResourceSlice) -> tuple[int, ...]:
         pytest.param([cards("a", "16Gi", shared=False)], (), id="no-cards-without-shares"),
         pytest.param([cards("a", "much", "16Gi")], (16 * GIBI,), id="no-text-that-is-no-quantity"),
         pytest.param([cards("a", "0")], (), id="no-card-without-memory"),
-    ],
+    ]
 )
 def test_sizes(slices: list[ResourceSlice], sizes: tuple[int, ...]) -> None:
     assert sizes_of(*slices) == sizes

@@ -7,7 +7,7 @@ import pytest
 from dra.engine.translation import template_names
 from dra.engine.translation.translated_pods import change_refusals, translate
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, container, lsr, pod, sidecar
-from tests.violations import for_each_case
+from tests.violations import combinations, for_each_case
 
 ANNOTATION = f"metadata.annotations[{RESOURCE_SPEC}]"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
@@ -149,34 +149,37 @@ MALFORMED = f"{ANNOTATION}: must be a JSON object with the fields {FIELDS}, each
 BIND_WORDS = "must be one of Default, FullPCPUs, SpreadByPCPUs, ConstrainedBurst"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", [MALFORMED], id="empty"),
-        pytest.param("FullPCPUs", [MALFORMED], id="no-json"),
-        pytest.param("[]", [MALFORMED], id="no-object"),
-        pytest.param("null", [MALFORMED], id="null"),
-        pytest.param('{"preferredCPUBindPolicy":"FullPCPUs",}', [MALFORMED], id="trailing-comma"),
-        pytest.param('{"preferredCPUBindPolicy":"FullPCPUs"}\n\v', [MALFORMED], id="other-white-space"),
-        pytest.param('{"preferredCPUBindPolicy":true}', [MALFORMED], id="no-word"),
-        pytest.param('{"preferredCPUBindPolicy":"Full\\u0050CPUs"}', [MALFORMED], id="escape"),
-        pytest.param(
-            '{"preferredCPUBindPolicy":"Default","preferredCPUBindPolicy":"Default"}', [MALFORMED], id="twice"
-        ),
-        pytest.param(
-            '{"bindPolicy":"FullPCPUs"}', [f"{ANNOTATION}.bindPolicy: unknown field; known are {FIELDS}"], id="field"
-        ),
-        pytest.param(
-            '{"preferredCPUBindPolicy":"fullpcpus","preferredCPUExclusivePolicy":"Core"}',
-            [
-                f"{ANNOTATION}.preferredCPUBindPolicy: {BIND_WORDS}",
-                f"{ANNOTATION}.preferredCPUExclusivePolicy: must be one of None, PCPULevel, NUMANodeLevel",
-            ],
-            id="policies",
-        ),
-    ],
+@for_each_case(
+    combinations(
+        [
+            pytest.param("", [MALFORMED], id="empty"),
+            pytest.param("FullPCPUs", [MALFORMED], id="no-json"),
+            pytest.param("[]", [MALFORMED], id="no-object"),
+            pytest.param("null", [MALFORMED], id="null"),
+            pytest.param('{"preferredCPUBindPolicy":"FullPCPUs",}', [MALFORMED], id="trailing-comma"),
+            pytest.param('{"preferredCPUBindPolicy":"FullPCPUs"}\n\v', [MALFORMED], id="other-white-space"),
+            pytest.param('{"preferredCPUBindPolicy":true}', [MALFORMED], id="no-word"),
+            pytest.param('{"preferredCPUBindPolicy":"Full\\u0050CPUs"}', [MALFORMED], id="escape"),
+            pytest.param(
+                '{"preferredCPUBindPolicy":"Default","preferredCPUBindPolicy":"Default"}', [MALFORMED], id="twice"
+            ),
+            pytest.param(
+                '{"bindPolicy":"FullPCPUs"}',
+                [f"{ANNOTATION}.bindPolicy: unknown field; known are {FIELDS}"],
+                id="field",
+            ),
+            pytest.param(
+                '{"preferredCPUBindPolicy":"fullpcpus","preferredCPUExclusivePolicy":"Core"}',
+                [
+                    f"{ANNOTATION}.preferredCPUBindPolicy: {BIND_WORDS}",
+                    f"{ANNOTATION}.preferredCPUExclusivePolicy: must be one of None, PCPULevel, NUMANodeLevel",
+                ],
+                id="policies",
+            ),
+        ],
+        ["LSR", "LS"],
+    )
 )
-@pytest.mark.parametrize("qos", ["LSR", "LS"])
 def test_a_bad_resource_spec_is_refused_with_its_path(text: str, expected: list[str], qos: str) -> None:
     assert [str(each) for each in translate(lsr("4", qos=qos, annotations={RESOURCE_SPEC: text})).refusals] == expected
 
@@ -221,8 +224,7 @@ BOUND: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "paths"),
+@for_each_case(
     [
         pytest.param(
             lsr("2", **BOUND),
@@ -256,7 +258,7 @@ BOUND: dict[str, Any] = {
             [],
             id="memory",
         ),
-    ],
+    ]
 )
 def test_a_pod_with_bound_cpus_is_not_resized(old: dict[str, Any], new: dict[str, Any], paths: list[str]) -> None:
     assert [str(each) for each in change_refusals(old, new)] == [f"{path}: {RESIZED}" for path in paths]

@@ -8,6 +8,7 @@ from dra.engine.translation import template_names
 from dra.engine.translation.device_rules import HINT_TEXT, PROVIDER_TEXT, RULE_TEXT, SCOPE_TEXT
 from dra.engine.translation.translated_pods import translate
 from tests.dra.engine.translation.examples import container, gpus, pod, sidecar
+from tests.violations import combinations, for_each_case, named
 
 HINT, JOINT, PARTITION = (
     f"scheduling.koordinator.sh/{name}"
@@ -34,20 +35,21 @@ def test_a_rule_for_gpus_is_refused_with_its_annotation(asked: dict[str, Any], a
     assert refusals(pod(asked, annotations={annotation: text})) == [f"metadata.annotations[{annotation}]: {RULE_TEXT}"]
 
 
-@pytest.mark.parametrize(
-    "asked", [gpus(gpu="100"), container("main", {"nvidia.com/gpu": "2"})], ids=["share", "vendor"]
-)
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("not json", id="unreadable"),
-        pytest.param('{"gpu":{"requiredTopologyScope":"Rack"}}', id="unknown-scope"),
-        pytest.param('{"gpu":{"requiredTopologyScope":"PCIe"},"rdma":{}}', id="another-type-of-device"),
-        pytest.param('{"rdma":{"requiredTopologyScope":"PCIe"}}', id="only-another-type-of-device"),
-        pytest.param('{"gpu":{"exclusivePolicy":"PCIeLevel"}}', id="exclusive"),
-        pytest.param('{"gpu":{"requiredTopologyScope":"PCIe","selector":{"matchLabels":{"a":"b"}}}}', id="selector"),
-        pytest.param('{"gpu":{"requiredTopologyScope":"PCIe"}}' + " " * 1024, id="too-long"),
-    ],
+@for_each_case(
+    combinations(
+        named([gpus(gpu="100"), container("main", {"nvidia.com/gpu": "2"})], ["share", "vendor"]),
+        [
+            pytest.param("not json", id="unreadable"),
+            pytest.param('{"gpu":{"requiredTopologyScope":"Rack"}}', id="unknown-scope"),
+            pytest.param('{"gpu":{"requiredTopologyScope":"PCIe"},"rdma":{}}', id="another-type-of-device"),
+            pytest.param('{"rdma":{"requiredTopologyScope":"PCIe"}}', id="only-another-type-of-device"),
+            pytest.param('{"gpu":{"exclusivePolicy":"PCIeLevel"}}', id="exclusive"),
+            pytest.param(
+                '{"gpu":{"requiredTopologyScope":"PCIe","selector":{"matchLabels":{"a":"b"}}}}', id="selector"
+            ),
+            pytest.param('{"gpu":{"requiredTopologyScope":"PCIe"}}' + " " * 1024, id="too-long"),
+        ],
+    )
 )
 def test_a_hint_with_another_rule_than_a_scope_of_gpus_is_refused(asked: dict[str, Any], text: str) -> None:
     assert refusals(pod(asked, annotations={HINT: text})) == [f"metadata.annotations[{HINT}]: {HINT_TEXT}"]
@@ -60,8 +62,7 @@ def hint(scope: str) -> dict[str, str]:
 NUMA = "scheduling.koordinator.sh/numa-topology-spec"
 
 
-@pytest.mark.parametrize(
-    ("given", "templates"),
+@for_each_case(
     [
         pytest.param(
             pod(gpus(gpu="200"), annotations=hint("PCIe")), ["koord-gpu-c200-r200-s2-pcie"], id="one-pcie-root"
@@ -93,7 +94,7 @@ NUMA = "scheduling.koordinator.sh/numa-topology-spec"
             ["koord-numa-single.gpu-0-c200-r200-s2-pcie"],
             id="with-a-numa-policy",
         ),
-    ],
+    ]
 )
 def test_a_required_scope_is_translated(given: dict[str, Any], templates: list[str]) -> None:
     translation = translate(given)
@@ -101,8 +102,7 @@ def test_a_required_scope_is_translated(given: dict[str, Any], templates: list[s
     assert [template_names.name_of(each.request) for each in translation.entries] == templates
 
 
-@pytest.mark.parametrize(
-    "given",
+@for_each_case(
     [
         pytest.param(pod(gpus("a", gpu="100"), gpus("b", gpu="100"), annotations=hint("PCIe")), id="two-containers"),
         pytest.param(pod(gpus(ratio="100", shared="2"), annotations=hint("NUMANode")), id="parts-of-two-cards"),
@@ -117,7 +117,7 @@ def test_a_required_scope_is_translated(given: dict[str, Any], templates: list[s
             pod(gpus(gpu="200"), annotations=hint("PCIe") | {NUMA: '{"numaTopologyPolicy":"BestEffort"}'}),
             id="best-effort",
         ),
-    ],
+    ]
 )
 def test_a_scope_that_no_claim_can_hold_is_refused(given: dict[str, Any]) -> None:
     expected = [f"metadata.annotations[{HINT}].gpu.requiredTopologyScope: {SCOPE_TEXT}"]

@@ -59,8 +59,7 @@ def test_translation(asked: dict[str, Any], expected: str) -> None:
     assert template_names.name_of(entry.request) == expected
 
 
-@pytest.mark.parametrize(
-    "asked",
+@for_each_case(
     [
         pytest.param(container("main", {"nvidia.com/gpu": "1"}), id="5-one-card"),
         pytest.param(container("main", {"nvidia.com/gpu": "2"}), id="5-two-cards"),
@@ -71,7 +70,7 @@ def test_translation(asked: dict[str, Any], expected: str) -> None:
         pytest.param(gpus(core="0", ratio="0"), id="no-percent-of-both"),
         pytest.param(container("main", {"koordinator.sh/rdma": "0"}), id="no-rdma"),
         pytest.param(container("main", {"huawei.com/npu-core": "0", "nvidia.com/gpu": "0"}), id="no-npu"),
-    ],
+    ]
 )
 def test_what_is_left_alone(asked: dict[str, Any]) -> None:
     assert translate(pod(asked)) == translate(pod())
@@ -105,8 +104,7 @@ def _memory(name: str, amount: str, **more: str) -> dict[str, Any]:
     return gpus(name, memory=amount, **more)
 
 
-@pytest.mark.parametrize(
-    ("given", "claims"),
+@for_each_case(
     [
         pytest.param(
             pod(_memory("c", "50Gi"), init=tuple(_memory(f"i{index}", "50Gi") for index in range(3))),
@@ -146,7 +144,7 @@ def _memory(name: str, amount: str, **more: str) -> dict[str, Any]:
             {"koord-gpu-0": ["containers 0", "initContainers 1"], "koord-gpu-init-0": ["initContainers 0"]},
             id="a-sidecar-runs-beside-both",
         ),
-    ],
+    ]
 )
 def test_init_containers_use_the_cards_of_a_container_that_asks_for_as_much(
     given: dict[str, Any], claims: dict[str, list[str]]

@@ -11,6 +11,7 @@ from dra.engine.translation.translated_pods import translate
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, lsr
+from tests.violations import for_each_case
 
 BURST = {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "ConstrainedBurst"}'}
 
@@ -20,8 +21,7 @@ def codes(pod):
     return [each.code for each in notices(msgspec.convert(metadata, ObjectMeta))]
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
+@for_each_case(
     [
         pytest.param(lsr("2", annotations=BURST), [Code.NO_BOUND_CPUS], id="constrained-burst"),
         pytest.param(lsr("2", qos="LSE", annotations=BURST), [Code.NO_BOUND_CPUS], id="of-an-exclusive-pod"),
@@ -38,7 +38,7 @@ def codes(pod):
         pytest.param(lsr("2", qos="lsr"), [Code.UNKNOWN_QOS_CLASS], id="lower-case"),
         pytest.param(lsr("2", qos="SYSTEM"), [], id="system"),
         pytest.param(lsr("2", qos=""), [], id="no-class"),
-    ],
+    ]
 )
 def test_notices(pod, expected):
     assert codes(pod) == expected

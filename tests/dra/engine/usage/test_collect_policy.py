@@ -2,6 +2,7 @@ import pytest
 
 from dra.engine.usage.collect_policy import WINDOWS_MAX, collect_policy
 from dra.engine.usage.report import CollectPolicy
+from tests.violations import for_each_case
 
 
 def test_a_policy_is_read_from_the_spec():
@@ -21,8 +22,7 @@ def test_without_a_policy_koordinators_defaults_hold(given):
     assert collect_policy(given) == (CollectPolicy(), ())
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
+@for_each_case(
     [
         ({"aggregateDurationSeconds": 0}, "aggregateDurationSeconds: 0 is not from 1 to 3600; 300 is used"),
         ({"aggregateDurationSeconds": -5}, "aggregateDurationSeconds: -5"),
@@ -34,7 +34,7 @@ def test_without_a_policy_koordinators_defaults_hold(given):
         ({"nodeAggregatePolicy": {"durations": ["5 minutes"]}}, "durations: '5 minutes' is not from 1s to 1h"),
         ({"nodeAggregatePolicy": {"durations": ["48h"]}}, "durations: '48h'"),
         ({"nodeAggregatePolicy": {"durations": [300]}}, "durations: '300'"),
-    ],
+    ]
 )
 def test_a_value_that_cannot_be_used_is_told_and_replaced(given, problem):
     policy, problems = collect_policy(given)

@@ -12,6 +12,7 @@ from dra.engine.usage.kernel_files import (
     parse_stat,
     working_set_bytes,
 )
+from tests.violations import for_each_case
 
 STAT = b"""cpu  1756784 2036779 443297 5050505 777 12 24530 999 40 30
 cpu0 878392 1018389 221648 2525252 388 6 12265 499 20 15
@@ -75,8 +76,7 @@ def test_counters_of_cgroups_are_read_in_their_own_units():
     )
 
 
-@pytest.mark.parametrize(
-    ("parse", "content", "text"),
+@for_each_case(
     [
         (parse_stat, b"", "first line"),
         (parse_stat, b"cpu0 1 2 3 4 5 6 7 8\n", "first line"),
@@ -87,7 +87,7 @@ def test_counters_of_cgroups_are_read_in_their_own_units():
         (parse_cpu_stat_nanos, b"user_usec 1\n", "usage_usec"),
         (parse_cpu_stat_nanos, b"nr_usage_usec 1\n", "usage_usec"),
         (parse_pressure, b"full total=1\n", "some"),
-    ],
+    ]
 )
 def test_a_file_without_its_field_is_refused_by_name(parse, content, text):
     with pytest.raises(MalformedKernelFileError, match=text):

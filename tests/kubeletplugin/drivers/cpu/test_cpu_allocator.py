@@ -10,6 +10,7 @@ from kubeletplugin.drivers.cpu.cpu_allocator import allocate_cpus
 from kubeletplugin.drivers.cpu.prepared_cpus import claim_allocations, prepared_state, request_cpusets
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.drivers.cpu.claims import asks, cpu, part
+from tests.violations import for_each_case
 
 MACHINE = uniform_topology(sockets=2, cores=4, threads=2)
 """CPUs 0-7 | 8-15, siblings next to each other."""
@@ -77,8 +78,7 @@ def test_requests_are_remembered_by_their_names_without_subrequests():
     assert request_cpusets(mine) == {"fast": parse("3-4"), "slow": parse("9")}
 
 
-@pytest.mark.parametrize(
-    ("request_", "text"),
+@for_each_case(
     [
         pytest.param(asks("b", cpu(3)), r"CPUs 3 are held by claim ml/a \(uid uid-a\)", id="held-by-another-claim"),
         pytest.param(asks("b", cpu(1)), "CPUs 1 are reserved for the system", id="reserved"),
@@ -98,7 +98,7 @@ def test_requests_are_remembered_by_their_names_without_subrequests():
             "the scheduler chose CPUs 4,6",
             id="scheduler-chose-otherwise",
         ),
-    ],
+    ]
 )
 def test_refusals_name_claim_and_reason(request_, text):
     first = prepared(asks("a", cpu(3), cpu(2)))
@@ -107,8 +107,7 @@ def test_refusals_name_claim_and_reason(request_, text):
     assert str(refused.value).startswith("claim ml/b (uid uid-b): ")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "reason"),
+@for_each_case(
     [
         pytest.param(asks("b", part(0, "6")), IN_USE, id="held-by-others"),
         pytest.param(asks("b", part(0, "7")), UNSUITABLE, id="more-than-there-ever-are"),
@@ -118,7 +117,7 @@ def test_refusals_name_claim_and_reason(request_, text):
         pytest.param(asks("b", cpu(99)), UNSUITABLE, id="a-single-one-that-is-offline"),
         pytest.param(asks("b", part(0, "1500m")), None, id="malformed-on-each-node"),
         pytest.param(asks("b", cpu(5), config={"cpuset": "3"}), None, id="bad-parameters-on-each-node"),
-    ],
+    ]
 )
 def test_only_what_others_may_give_back_is_waited_for_and_these_are_named(wanted, reason):
     first = prepared(asks("a", part(0, "2")))

@@ -1,5 +1,3 @@
-import pytest
-
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
@@ -10,6 +8,7 @@ from kubeletplugin.drivers.cpu.devices import (
     device_cpus,
 )
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 SMT = uniform_topology(sockets=2, cores=2, threads=2)
 """CPUs 0-1, 2-3 | 4-5, 6-7."""
@@ -104,9 +103,8 @@ def test_by_default_one_core_is_kept_with_all_its_threads():
     assert default_reserved_cpus(INTERLEAVED) == parse("0,2")
 
 
-@pytest.mark.parametrize(
-    ("device", "cpus"),
-    [("cpu-5", "5"), ("numa-1", "4-7"), ("cpu-8", ""), ("numa-2", ""), ("cpu-", ""), ("cpu-x", ""), ("gpu-0", "")],
+@for_each_case(
+    [("cpu-5", "5"), ("numa-1", "4-7"), ("cpu-8", ""), ("numa-2", ""), ("cpu-", ""), ("cpu-x", ""), ("gpu-0", "")]
 )
 def test_the_cpus_of_a_device(device, cpus):
     assert device_cpus(device, SMT) == parse(cpus)

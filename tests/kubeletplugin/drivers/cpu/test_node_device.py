@@ -9,6 +9,7 @@ from kubeletplugin.contract import Pool
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
 from kubeletplugin.slices.desired_slices import slices_for_pools
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 SMT = uniform_topology(sockets=2, cores=4, threads=2)
 """CPUs 0-7 | 8-15, siblings next to each other."""
@@ -95,8 +96,7 @@ def test_a_node_without_cpus_for_claims_has_no_device(allocatable, policies):
     assert published(allocatable=allocatable, policies=policies) == ()
 
 
-@pytest.mark.parametrize(
-    ("policies", "held", "expected"),
+@for_each_case(
     [
         pytest.param(NO_NODE_POLICIES, holds("2-3", whole=2), ("14", "14", 6), id="required-whole-cores"),
         pytest.param(NO_NODE_POLICIES, holds("2-3"), ("14", "12", 6), id="a-core-of-a-claim-without-a-requirement"),
@@ -107,7 +107,7 @@ def test_a_node_without_cpus_for_claims_has_no_device(allocatable, policies):
         pytest.param(NO_NODE_POLICIES, holds("0-1"), ("16", "14", 7), id="held-before-the-node-kept-it"),
         pytest.param(FULL_ONLY, holds("2-5"), ("14", "10", 5), id="whole-cores-only"),
         pytest.param(FULL_ONLY, holds("2,4"), ("12", "10", 7), id="fragments-from-before-the-label"),
-    ],
+    ]
 )
 def test_what_remains_for_the_scheduler_is_what_is_free_now(policies, held, expected):
     found = published(policies=policies, held=held)

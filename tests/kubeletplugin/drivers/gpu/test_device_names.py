@@ -15,6 +15,7 @@ from kubeletplugin.drivers.gpu.device_names import (
     card_of,
 )
 from kubeletplugin.inventory.gpus import Gpu, GpuFault
+from tests.violations import for_each_case
 
 LOST = (GpuFault(reason="gpu-lost"),)
 
@@ -31,8 +32,7 @@ def named(gpus, known=None):
     return {each.name: (each.uuid, [fault.reason for fault in each.faults]) for each in assign_names(gpus, known or {})}
 
 
-@pytest.mark.parametrize(
-    ("gpus", "known", "names"),
+@for_each_case(
     [
         pytest.param([gpu(0, "A"), gpu(1, "B")], {}, {"gpu-0": ("A", []), "gpu-1": ("B", [])}, id="by-minor-at-first"),
         pytest.param(
@@ -75,7 +75,7 @@ def named(gpus, known=None):
             id="one-uuid-of-two-cards",
         ),
         pytest.param([gpu(4)], {"gpu-4": card("A")}, {"gpu-0": ("", [])}, id="no-identity-at-all"),
-    ],
+    ]
 )
 def test_names(gpus, known, names):
     assert named(gpus, known) == names

@@ -27,6 +27,7 @@ from kubeletplugin.drivers.gpu.devices import GpuPublishOptions
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicingManager
 from kubeletplugin.inventory.gpus import Gpu, GpuFault
+from tests.violations import for_each_case
 
 
 class Shelf:
@@ -119,8 +120,7 @@ def test_a_preparation_is_plain_data():
     assert msgspec.json.decode(msgspec.json.encode(found), type=PreparedClaim) == found
 
 
-@pytest.mark.parametrize(
-    ("configuration", "first", "second"),
+@for_each_case(
     [
         pytest.param([], "Default", "Default", id="nothing-said"),
         pytest.param([interval("Long")], "Long", "Long", id="for-all"),
@@ -129,7 +129,7 @@ def test_a_preparation_is_plain_data():
         pytest.param([interval("Long", "b"), interval("Short")], "Short", "Short", id="later-over-by-name"),
         pytest.param([interval("Long", "b/large")], "Default", "Long", id="for-the-alternative"),
         pytest.param([interval("Long"), config()], "Default", "Default", id="as-a-whole-not-field-by-field"),
-    ],
+    ]
 )
 def test_parameters_apply_as_upstream_says(configuration, first, second):
     found = prepared(result("gpu-0", request="a"), result("gpu-1", request="b/large"), configuration=configuration)
@@ -182,8 +182,7 @@ def test_a_share_of_the_compute_is_told(allocated, core):
     assert variables(prepared(allocated)).get("GPU_DEVICE_0_CORE") == core
 
 
-@pytest.mark.parametrize(
-    ("results", "configuration", "said"),
+@for_each_case(
     [
         pytest.param(
             [result()],
@@ -239,7 +238,7 @@ def test_a_share_of_the_compute_is_told(allocated, core):
             "Long, which another claim has set for gpu-0; request Long or Default",
             id="two-minds",
         ),
-    ],
+    ]
 )
 def test_a_refusal_begins_with_the_claim_and_the_request(results, configuration, said):
     assert refusal(*results, configuration=configuration) == said

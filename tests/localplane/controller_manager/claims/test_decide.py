@@ -12,6 +12,7 @@ from localplane.controller_manager.claims.decide import (
     listing_patch,
     plan_claim,
 )
+from tests.violations import for_each_case
 
 PROTECTED = ["resource.kubernetes.io/delete-protection", "example.com/hold"]
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "uid-train"}
@@ -53,8 +54,7 @@ def by_uid(*pods):
 FREED = {"reservedFor": None, "allocation": None, "devices": None}
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "plan"),
+@for_each_case(
     [
         pytest.param(claim(entry("a")), [pod("a")], ClaimPlan(), id="a-pod-that-runs-stays"),
         pytest.param(
@@ -83,7 +83,7 @@ FREED = {"reservedFor": None, "allocation": None, "devices": None}
         pytest.param(
             claim(allocated=False, finalizers=[], owner="a"), [pod("a")], ClaimPlan(), id="and-stays-while-it-runs"
         ),
-    ],
+    ]
 )
 def test_claims(of, pods, plan):
     assert plan_claim(of, by_uid(*pods)) == plan

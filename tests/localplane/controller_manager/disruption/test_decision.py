@@ -5,6 +5,7 @@ import pytest
 from dra.model.meta import ObjectMeta
 from localplane.controller_manager.api_types import Condition, Pod, PodStatus
 from localplane.controller_manager.disruption.decision import DELETION_TIMEOUT, count_disruptions
+from tests.violations import for_each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -18,8 +19,7 @@ def _pod(name: str, *, ready: bool = True, deleted: bool = False) -> Pod:
 THREE = (_pod("a"), _pod("b"), _pod("c"))
 
 
-@pytest.mark.parametrize(
-    ("pods", "min_available", "max_unavailable", "scale", "expected"),
+@for_each_case(
     [
         pytest.param(THREE, 2, None, 0, (3, 3, 2, 1), id="minAvailable counts the pods, not the scale"),
         pytest.param(THREE, "50%", None, 3, (3, 3, 2, 1), id="a percentage is rounded up"),
@@ -29,7 +29,7 @@ THREE = (_pod("a"), _pod("b"), _pod("c"))
         pytest.param((), 0, None, 0, (0, 0, 0, 0), id="no pods"),
         pytest.param((_pod("a"), _pod("b", ready=False)), 1, None, 0, (2, 1, 1, 0), id="a pod that is not ready"),
         pytest.param((_pod("a"), _pod("b", deleted=True)), 1, None, 0, (2, 1, 1, 0), id="a pod that is deleted"),
-    ],
+    ]
 )
 def test_counts_follow_the_budget(pods, min_available, max_unavailable, scale, expected) -> None:
     counts = count_disruptions(

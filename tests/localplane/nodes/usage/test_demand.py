@@ -13,6 +13,7 @@ from localplane.nodes.usage.demand import (
     pod_demand,
     system_demand,
 )
+from tests.violations import for_each_case
 
 GI = 2**30
 
@@ -30,8 +31,7 @@ def node(usage=None):
     return msgspec.convert({"metadata": metadata(usage)}, Node)
 
 
-@pytest.mark.parametrize(
-    ("requests", "usage", "wanted"),
+@for_each_case(
     [
         pytest.param({"cpu": "2", "memory": "4Gi"}, None, Usage(cpu=1000, memory=2 * GI), id="half-of-its-requests"),
         pytest.param(
@@ -45,7 +45,7 @@ def node(usage=None):
         pytest.param({"cpu": "2"}, "memory=2Gi", Usage(cpu=1000, memory=2 * GI), id="what-is-not-named-by-requests"),
         pytest.param({"cpu": "2"}, " cpu=4 ", Usage(cpu=4000), id="more-than-requested"),
         pytest.param({"cpu": "2"}, "cpu=0", Usage(), id="nothing"),
-    ],
+    ]
 )
 def test_a_pod_uses_what_its_annotation_says_or_half_of_its_requests(requests, usage, wanted):
     assert pod_demand(pod(requests, usage)) == wanted
@@ -56,7 +56,7 @@ def test_the_system_of_a_node_uses_something():
     assert system_demand(node("cpu=300m")) == Usage(cpu=300, memory=DEFAULT_SYSTEM_USAGE.memory)
 
 
-@pytest.mark.parametrize("usage", ["", "cpu", "cpu=", "cpu=a", "cpu=-1", "gpu=1", "cpu=1,cpu=2", "cpu=1;memory=2"])
+@for_each_case(["", "cpu", "cpu=", "cpu=a", "cpu=-1", "gpu=1", "cpu=1,cpu=2", "cpu=1;memory=2"])
 def test_an_annotation_that_cannot_be_read_is_refused_by_name(usage):
     for read in (lambda: pod_demand(pod({}, usage)), lambda: system_demand(node(usage))):
         with pytest.raises(MalformedUsageError, match=USAGE):

@@ -6,9 +6,10 @@ from dra.cli.kubectl.diagnosis import advice_texts
 from dra.cli.kubectl.diagnosis.advice_texts import ADVICE_REMEDIES
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.messages.remedies import WeighedChoice
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize("way", [each for each in AdvisedAction if each is not AdvisedAction.NONE])
+@for_each_case([each for each in AdvisedAction if each is not AdvisedAction.NONE])
 def test_each_way_has_a_remedy(way):
     assert way in ADVICE_REMEDIES
 

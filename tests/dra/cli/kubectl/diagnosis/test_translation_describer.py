@@ -12,6 +12,7 @@ from dra.cli.kubectl.snapshots import bundle_file
 from dra.engine.translation import template_names
 from tests.dra.engine.diagnosis.koordinator_pods import CPU_DRIVER, bound, half, offers, share, unequal
 from tests.dra.engine.diagnosis.test_translation import DISABLED, taken
+from tests.violations import for_each_case
 
 
 def told(tmp_path, *arguments, pod, claims=(), **more):
@@ -23,8 +24,7 @@ def explain(tmp_path, *arguments, **cluster):
     return told(tmp_path, "explain", "pod", "a", *arguments, **cluster)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@for_each_case(
     [
         pytest.param("koord-cpu-1-default-lse", "1 CPU as LSE", id="one-cpu"),
         pytest.param(
@@ -47,7 +47,7 @@ def explain(tmp_path, *arguments, **cluster):
             "on one NUMA node (SingleNUMANode)",
             id="one-numa-node",
         ),
-    ],
+    ]
 )
 def test_a_request_is_told_in_words(name, text):
     assert request_text(template_names.parse(name)) == text

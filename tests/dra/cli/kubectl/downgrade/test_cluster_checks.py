@@ -18,6 +18,7 @@ from dra.model.nodes import Node
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
 from tests.dra.engine.colocation import objects as colocated
+from tests.violations import for_each_case
 
 ROOT = Path(__file__).parents[5]
 WISH = DowngradeCheckOptions(lease=("dra-reserve", "dra-reserve-controller"))
@@ -48,8 +49,7 @@ def lease(holder="", *, told=False):
     return Lease(metadata=ObjectMeta(annotations=annotations), spec=LeaseSpec(holder_identity=holder))
 
 
-@pytest.mark.parametrize(
-    ("found", "deployments", "verdict"),
+@for_each_case(
     [
         pytest.param(None, [], CheckState.OK, id="never-installed"),
         pytest.param(None, [DEPLOYMENT], CheckState.MISSING, id="acts-without-a-lease"),
@@ -62,7 +62,7 @@ def lease(holder="", *, told=False):
         pytest.param(lease(), [deployment(ready=0, replicas=0)], CheckState.OK, id="scaled-to-none"),
         pytest.param(lease("one"), [deployment(ready=0, replicas=0)], CheckState.MISSING, id="ended-just-now"),
         pytest.param(lease(), [deployment(ready=0)], CheckState.MISSING, id="starts-and-may-act-soon"),
-    ],
+    ]
 )
 def test_no_controller_of_ours_may_act(found, deployments, verdict):
     assert cluster_checks.judge_controllers(found, deployments, WISH).state is verdict
@@ -132,8 +132,7 @@ WEB = ConsumerReference.parse("deployments.apps/web")
 RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
 
 
-@pytest.mark.parametrize(
-    ("found", "command"),
+@for_each_case(
     [
         pytest.param(assessment(DowngradeState.CONVERTIBLE), "kubectl dra downgrade --apply", id="convertible"),
         pytest.param(assessment(DowngradeState.ORPHAN), "kubectl dra downgrade --apply", id="orphan"),
@@ -170,7 +169,7 @@ RAY = ConsumerReference.parse("rayclusters.ray.io/llm", uid="uid-of-llm")
         ),
         pytest.param(assessment(DowngradeState.NODE, nodes=("n7",)), "kubectl get nodes n7", id="lost-node"),
         pytest.param(assessment(DowngradeState.READY), "", id="ready"),
-    ],
+    ]
 )
 def test_each_claim_comes_with_what_leads_on(found, command):
     assert remedy_text(cluster_checks.claim_remedy(found)) == command

@@ -12,6 +12,7 @@ from dra.cli.kubectl.migrations.descheduled_events import (
     is_recent,
     read_evictions,
 )
+from tests.violations import for_each_case
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 
@@ -28,8 +29,7 @@ def event(pod, *, at="2026-11-28T11:50:00Z", reason="Descheduled", namespace="sh
     )
 
 
-@pytest.mark.parametrize(
-    ("events", "pod", "found"),
+@for_each_case(
     [
         pytest.param([event("web-6d4b-hw9tz")], "web-6d4b-x2kqp", "web-6d4b-hw9tz", id="of-the-same-replica-set"),
         pytest.param([event("db-0")], "db-0", "db-0", id="of-the-same-name"),
@@ -44,7 +44,7 @@ def event(pod, *, at="2026-11-28T11:50:00Z", reason="Descheduled", namespace="sh
             "web-6d4b-zzzzz",
             id="the-last-one",
         ),
-    ],
+    ]
 )
 def test_the_eviction_that_a_pod_follows(events, pod, found):
     chosen = eviction_before(events, ("shop", pod), "new")

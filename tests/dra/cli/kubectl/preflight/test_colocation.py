@@ -5,13 +5,13 @@ import pytest
 from dra.api.colocation.slo_configuration import read_slo_configuration
 from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.preflight.colocation import ColocationInstallation, judge_installation
+from tests.violations import for_each_case
 
 BROKEN = read_slo_configuration({"colocation-config": '{"enable": 1, "nodeConfigs": [{"name": "gpu"}]}'})
 MANY = read_slo_configuration({"colocation-config": '{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}'})
 
 
-@pytest.mark.parametrize(
-    ("found", "state", "said"),
+@for_each_case(
     [
         pytest.param({}, CheckState.OK, "not installed (the default)", id="not-installed"),
         pytest.param({"is_served": True}, CheckState.OK, "installed, and off", id="no-config-map"),
@@ -36,7 +36,7 @@ MANY = read_slo_configuration({"colocation-config": '{"a": 1, "b": 1, "c": 1, "d
         ),
         pytest.param({"is_served": True, "unread": "no right"}, CheckState.UNKNOWN, "no right", id="no-right"),
         pytest.param({"unread": "no right"}, CheckState.OK, "not installed", id="no-right-and-nothing-to-read"),
-    ],
+    ]
 )
 def test_the_check(found, state, said):
     result = judge_installation(ColocationInstallation(**found))

@@ -24,6 +24,7 @@ from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 from tests.localplane.threaded import served
+from tests.violations import for_each_case
 
 CONTROLLER = ReviewedUser(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
 
@@ -79,8 +80,7 @@ def test_versions(version, verdict):
     assert command.judge_version(ServerVersion(major=version[0], minor=version[1])).state is verdict
 
 
-@pytest.mark.parametrize(
-    ("runtime", "on"),
+@for_each_case(
     [
         ("containerd://2.1.0", True),
         ("containerd://1.7.27", False),
@@ -90,7 +90,7 @@ def test_versions(version, verdict):
         ("kwok-v0.8.0", None),
         ("docker://27.0", None),
         ("", None),
-    ],
+    ]
 )
 def test_runtimes_that_know_cdi(runtime, on):
     assert command.has_cdi_by_default(runtime) is on

@@ -15,6 +15,7 @@ from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
+from tests.violations import for_each_case
 
 
 def lease(presence, namespace="dra-reserve"):
@@ -39,8 +40,7 @@ ABSENT, STALE, RUNNING, UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("found", "verdict", "detail"),
+@for_each_case(
     [
         pytest.param(
             ControllerInstallation(lease=lease(RUNNING), deployments=(deployment(ready=2),)),
@@ -96,7 +96,7 @@ ABSENT, STALE, RUNNING, UNKNOWN = (
             "lease dra-reserve/dra-reserve-controller cannot be read",
             id="the-lease-is-secret",
         ),
-    ],
+    ]
 )
 def test_the_controller_is_judged_by_its_replicas_and_its_lease(found, verdict, detail):
     """A controller with 0 of 2 replicas Ready passed unnoticed, with exit code 0."""

@@ -13,13 +13,13 @@ from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
+from tests.violations import for_each_case
 
 POD = {"containers": [{"name": "main", "image": "x"}]}
 SHARED = [{"name": "shared", "resourceClaimName": "shared"}]
 
 
-@pytest.mark.parametrize(
-    ("use", "state", "said"),
+@for_each_case(
     [
         pytest.param(GateUse(), CheckState.WARNING, "write the gate reserve.dra/claim into the pod", id="absent"),
         pytest.param(GateUse(version="v1beta1"), CheckState.WARNING, "Policy v1beta1: the gate by", id="beta"),
@@ -30,7 +30,7 @@ SHARED = [{"name": "shared", "resourceClaimName": "shared"}]
         ),
         pytest.param(GateUse(version="v1", labelled=("a",)), CheckState.WARNING, "ask for it: a", id="deleted"),
         pytest.param(GateUse(version="v1", sharing=(("a", 80),)), CheckState.WARNING, "slower: 80 in a", id="offer"),
-    ],
+    ]
 )
 def test_states(use, state, said):
     row = judge_gate(use)

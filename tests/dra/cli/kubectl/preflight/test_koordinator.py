@@ -21,6 +21,7 @@ from dra.cli.kubectl.preflight.koordinator import (
 )
 from dra.kube.discovery import Discovery
 from tests.dra.kube.scripted import Handling, body_of, client_of, ok, page, refusal
+from tests.violations import for_each_case
 
 DEPLOY = Path(__file__).parents[5] / "deploy"
 PRESENT = tuple(
@@ -56,8 +57,7 @@ def test_the_priority_classes_are_those_of_the_manifests():
     assert [each["value"] for each in manifests] == [9999, 7999, 5999, 3999]
 
 
-@pytest.mark.parametrize(
-    ("found", "wanted", "state", "detail"),
+@for_each_case(
     [
         pytest.param(KoordinatorInstallation(missing=PRESENT), False, CheckState.OK, "not installed", id="not-wanted"),
         pytest.param(
@@ -97,7 +97,7 @@ def test_the_priority_classes_are_those_of_the_manifests():
         pytest.param(
             KoordinatorInstallation(unread="forbidden"), True, CheckState.UNKNOWN, "forbidden", id="unreadable"
         ),
-    ],
+    ]
 )
 def test_judgement(found, wanted, state, detail):
     result = judge_installation(found, wanted=wanted)

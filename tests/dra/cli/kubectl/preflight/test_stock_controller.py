@@ -8,6 +8,7 @@ from dra.cli.kubectl.preflight import stock_controller
 from dra.cli.kubectl.preflight.stock_controller import ManagedObject, StockControllerState
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
+from tests.violations import for_each_case
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 OFF = "*,-resourceclaim-controller"
@@ -91,8 +92,7 @@ def pod(uid="p", *, ago=120, phase="Running"):
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "pods", "off"),
+@for_each_case(
     [
         pytest.param(claim(), [pod()], True, id="bound-and-not-listed"),
         pytest.param(claim("p"), [pod()], False, id="listed"),
@@ -101,7 +101,7 @@ def pod(uid="p", *, ago=120, phase="Running"):
         pytest.param(claim(deleting=True), [pod()], False, id="a-claim-under-deletion-takes-nobody"),
         pytest.param(claim(allocated=False), [pod()], False, id="nothing-to-list-for"),
         pytest.param(claim(*map(str, range(256))), [pod()], False, id="full"),
-    ],
+    ]
 )
 def test_a_bound_pod_that_nobody_lists_tells_that_it_is_off(found, pods, off):
     sign = stock_controller.judge_by_unlisted_pods({("ml", "c"): found}, pods, now=NOW)

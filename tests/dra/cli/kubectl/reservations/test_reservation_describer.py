@@ -15,6 +15,7 @@ from dra.model.meta import ObjectMeta, UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.diagnosis import cluster_states
+from tests.violations import for_each_case
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BORN = "2026-11-21T11:30:00Z"
@@ -125,8 +126,7 @@ def asking(name, cards, **more):
     return pod(name, "1", claims=claims, **({"app": "mine"} | more))
 
 
-@pytest.mark.parametrize(
-    ("reservations", "pods", "names"),
+@for_each_case(
     [
         pytest.param([cards("r", "800")], [asking("b", 1), asking("a", 1)], "default/b, default/a", id="one-of-eight"),
         pytest.param([cards("r", "800")], [asking("a", 8)], "", id="the-same"),
@@ -135,7 +135,7 @@ def asking(name, cards, **more):
         pytest.param([cards("r", "800")], [pod("a", "1", app="mine")], "", id="no-claims"),
         pytest.param([cards("r", "800"), cards("s", "100")], [asking("a", 1)], "", id="meant-for-another-one"),
         pytest.param([reservation("r", "8", node="n1", app="mine")], [asking("a", 1)], "", id="no-claims-held"),
-    ],
+    ]
 )
 def test_a_reservation_tells_of_owners_that_wait_for_a_part_of_its_claims(reservations, pods, names):
     made = found(reservations=reservations, nodes=[host("n1")], pods=pods)

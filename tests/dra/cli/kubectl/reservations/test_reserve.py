@@ -10,14 +10,14 @@ from dra.api.reservations import model
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.reservations import reserve
 from dra.cli.kubectl.reservations.reserve import InvalidReserveOptionsError, ReserveOptions
+from tests.violations import for_each_case
 
 
 def options(**given):
     return ReserveOptions(**{"name": "r", "resources": {"cpu": "1"}, "namespace": "ml", **given})
 
 
-@pytest.mark.parametrize(
-    ("given", "owners"),
+@for_each_case(
     [
         pytest.param(
             {"owners": ("jobs.batch/train",)},
@@ -58,7 +58,7 @@ def options(**given):
             ],
             id="a-name-is-of-one-namespace-even-beside-labels-of-all",
         ),
-    ],
+    ]
 )
 def test_owners_are_said_as_people_name_workloads(given, owners):
     made = reserve.build_manifest(options(**given))
@@ -94,8 +94,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
     }
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         pytest.param({}, "no owners given", id="nobody"),
         pytest.param({"resources": {}, "labels": "a=b"}, "no resources given", id="nothing"),
@@ -110,7 +109,7 @@ def test_all_that_is_asked_for_is_in_the_object_and_nothing_else():
         pytest.param({"labels": "a=b", "ttl": "1 day"}, "spec.ttl", id="ttl"),
         pytest.param({"labels": "a=b", "expires": "tomorrow"}, "spec.expires", id="expires"),
         pytest.param({"labels": "a=b", "resources": {"cpu": "-1"}}, "requests.cpu", id="negative"),
-    ],
+    ]
 )
 def test_what_cannot_be_meant_is_refused_and_the_field_is_named(given, expected):
     with pytest.raises(InvalidReserveOptionsError, match=re.escape(expected)):

@@ -8,6 +8,7 @@ from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
 from dra.engine.diagnosis.snapshot import Snapshot
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer, snapshot
+from tests.violations import for_each_case
 
 CHANGED = "exists; it is simulated with the fields of the manifest"
 REFUSED = "exists with another spec, which the API server would refuse to change; it is simulated as it is"
@@ -80,8 +81,7 @@ def applied(*documents, cluster=None):
     return before, after, manifests, texts
 
 
-@pytest.mark.parametrize(
-    ("document", "text"),
+@for_each_case(
     [
         pytest.param(device_class(DRIVER, "true"), "", id="an-equal-class"),
         pytest.param(device_class(DRIVER, "false"), f"deviceclass {DRIVER}: {CHANGED}", id="another-class"),
@@ -122,7 +122,7 @@ def applied(*documents, cluster=None):
             "`perDeviceNodeSelection` is required, but multiple fields are set); it is simulated as it is",
             id="a-slice-of-one-node-and-of-all",
         ),
-    ],
+    ]
 )
 def test_each_object_that_is_not_simulated_as_it_was_is_named(document, text):
     _, after, manifests, texts = applied(document)

@@ -4,6 +4,7 @@ import pytest
 
 from dra.cli.kubectl.simulate.manifest_fields import UNKNOWN_FIELDS_MAX, unknown_field_texts
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, using
+from tests.violations import for_each_case
 
 TOLERATIONS = [{"key": "unhealthy", "operator": "Exists"}]
 V1 = "resource.k8s.io/v1"
@@ -21,8 +22,7 @@ def request_with(**more):
     return found
 
 
-@pytest.mark.parametrize(
-    ("document", "fields"),
+@for_each_case(
     [
         pytest.param(claim_with(), [], id="a-claim-as-it-should-be"),
         pytest.param(claim_with(tolerations=TOLERATIONS), ["spec.tolerations"], id="tolerations-of-the-whole-claim"),
@@ -46,7 +46,7 @@ def request_with(**more):
             id="a-field-of-the-pods-of-a-job",
         ),
         pytest.param(manifest("RayJob", "r", {"any": 1}, version="ray.io/v1"), [], id="a-kind-of-others"),
-    ],
+    ]
 )
 def test_unknown_fields_are_named(document, fields):
     texts = [*unknown_field_texts([{"kind": "List", "items": [document]}])]

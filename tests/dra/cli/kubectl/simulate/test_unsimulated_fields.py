@@ -8,6 +8,7 @@ from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_fields
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, using
 from tests.dra.cli.kubectl.simulate.test_reservations import having, mine, reservation
 from tests.dra.engine.diagnosis.cluster_states import node, pod, snapshot
+from tests.violations import for_each_case
 
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {}}]}
@@ -18,8 +19,7 @@ def volume(**source):
     return {"volumes": [{"name": "a"} | source]}
 
 
-@pytest.mark.parametrize(
-    ("spec", "fields"),
+@for_each_case(
     [
         pytest.param({}, (), id="nothing"),
         pytest.param(APART, ("podAntiAffinity",), id="anti-affinity"),
@@ -39,7 +39,7 @@ def volume(**source):
         pytest.param(volume(csi={"driver": "d"}), ("volumes",), id="limited-by-a-csi-driver"),
         pytest.param(volume(rbd={"image": "i"}), ("volumes",), id="exclusive-volume"),
         pytest.param({"volumes": None}, (), id="no-volumes"),
-    ],
+    ]
 )
 def test_only_fields_that_may_keep_a_pod_from_a_node_are_named(spec, fields):
     assert unsimulated_fields(using() | spec) == fields

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dra.cli.kubectl.verify import public_facts
 from dra.engine.diagnosis.snapshot import InstalledDeployment
+from tests.violations import for_each_case
 
 PUBLIC = re.compile(
     r"(?:(?:containerd|cri-o|docker) )?"
@@ -15,8 +16,7 @@ PUBLIC = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "version", "platform"),
+@for_each_case(
     [
         pytest.param("v1.37.2", "v1.37.2", "other", id="upstream"),
         pytest.param("v1.34.1-gke.1829001", "v1.34.1-gke.1829001", "GKE", id="gke"),
@@ -27,7 +27,7 @@ PUBLIC = re.compile(
         pytest.param("v1.34.1-gke.1\nsecret", "v1.34.1", "other", id="a-known-suffix-and-more"),
         pytest.param("0.1.0", "v0.1.0", "other", id="without-a-letter"),
         pytest.param("ssh://host", "other", "other", id="no-version"),
-    ],
+    ]
 )
 def test_of_a_version_the_digits_stay_and_suffixes_of_known_platforms(text, version, platform):
     assert (public_facts.version_text(text), public_facts.platform_of(text)) == (version, platform)

@@ -20,6 +20,7 @@ from dra.model.meta import Uid
 from dra.model.templates import ResourceClaimTemplateSpec, WatchedTemplate
 from tests.dra.engine.claims.generation.examples import claim, entry, pod, record, template
 from tests.dra.engine.examples import NOON
+from tests.violations import for_each_case
 
 UID = Uid("uid-p")
 LOST = (record("a", "p-a-1"),)
@@ -39,8 +40,7 @@ def steps(plan):
     return [type(action) for action in plan.actions]
 
 
-@pytest.mark.parametrize(
-    ("seen", "attempts", "actions", "wake_at"),
+@for_each_case(
     [
         pytest.param(view(), NO_ATTEMPTS, [CreateClaim], NEVER, id="lacks-a-claim"),
         pytest.param(view(), refused(NOON + 5.0), [], NOON + 5.0, id="refused-a-moment-ago"),
@@ -61,7 +61,7 @@ def steps(plan):
             id="but-no-longer",
         ),
         pytest.param(None, NO_ATTEMPTS, [], NEVER, id="gone"),
-    ],
+    ]
 )
 def test_what_is_done_for_an_owner_and_when(seen, attempts, actions, wake_at):
     plan = decide(seen, attempts, now=NOON)

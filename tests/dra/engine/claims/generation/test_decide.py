@@ -19,6 +19,7 @@ from tests.dra.engine.claims.generation.examples import (
     template,
     view,
 )
+from tests.violations import for_each_case
 
 A, B = entry("a"), entry("b")
 MADE_A, MADE_B = claim("p-a-1", made_for="a"), claim("p-b-1", made_for="b")
@@ -32,8 +33,7 @@ def recorded(plan):
     return {c.name: c.resource_claim_name for c in plan.record.claims} if plan.record else None
 
 
-@pytest.mark.parametrize(
-    ("objects", "create", "record_as"),
+@for_each_case(
     [
         pytest.param([pod(A), template()], ["a"], None, id="made"),
         pytest.param([pod(A), template(), MADE_A], [], {"a": "p-a-1"}, id="made-and-not-recorded-is-taken"),
@@ -62,7 +62,7 @@ def recorded(plan):
             None,
             id="and-replaced-where-the-status-is-written-anyway",
         ),
-    ],
+    ]
 )
 def test_claims_of_a_pod(objects, create, record_as):
     plan = decide(view(*objects))

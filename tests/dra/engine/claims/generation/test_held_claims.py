@@ -16,6 +16,7 @@ from dra.model.references import ConsumerReference
 from tests.dra.engine.claims.generation.examples import DEVICES, entry, meta, pod, record, see, template
 from tests.dra.engine.examples import NAMESPACE, allocation
 from tests.dra.engine.reservations.examples import available, reservation
+from tests.violations import for_each_case
 
 A, B = entry("a"), entry("b")
 
@@ -84,8 +85,7 @@ def test_an_owner_gets_the_held_claim_and_no_new_one():
     assert dict(write.annotations) == {POD_CLAIM_NAME: "a"}
 
 
-@pytest.mark.parametrize(
-    "objects",
+@for_each_case(
     [
         pytest.param([held(), owner_pod(A)], id="a-reservation-that-is-not-known"),
         pytest.param([rsv(phase=""), held(), owner_pod(A)], id="one-without-a-place"),
@@ -119,7 +119,7 @@ def test_an_owner_gets_the_held_claim_and_no_new_one():
             id="one-that-somebody-uses-by-name",
         ),
         pytest.param([rsv(), held(entries=[guard_entry(held())]), owner_pod(A)], id="one-with-a-guard"),
-    ],
+    ]
 )
 def test_else_it_gets_a_new_one(objects):
     found = plan(*objects, template())

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tests.dra.engine.claims.generation.examples import claim, entry, group, owners, pod, record, see, template
+from tests.violations import combinations, for_each_case, named
 
 POD, GROUP = "uid-p", "uid-g"
 A = entry("a")
@@ -11,8 +12,7 @@ RECORDED = pod(A, records=[record("a", "p-a-1")])
 MADE = claim("p-a-1", made_for="a")
 
 
-@pytest.mark.parametrize(
-    ("before", "news", "dirty"),
+@for_each_case(
     [
         pytest.param([], pod(A), {POD}, id="a-pod"),
         pytest.param([pod(A)], pod(A), set(), id="the-same-pod"),
@@ -28,7 +28,7 @@ MADE = claim("p-a-1", made_for="a")
             id="a-claim-its-group-owns",
         ),
         pytest.param([], pod(), set(), id="a-pod-without-claims"),
-    ],
+    ]
 )
 def test_who_is_dirty(before, news, dirty):
     index, claims = owners(*before)
@@ -72,8 +72,7 @@ STRANGERS = [
 ]
 
 
-@pytest.mark.parametrize("stranger", STRANGERS)
-@pytest.mark.parametrize("stranger_first", [True, False], ids=["before-the-pod", "after-the-pod"])
+@for_each_case(combinations(STRANGERS, named([True, False], ["before-the-pod", "after-the-pod"])))
 def test_a_claim_that_only_seems_to_be_of_a_pod_is_not_its_claim(stranger, stranger_first):
     index, claims = owners(*([stranger, pod(A)] if stranger_first else [pod(A)]))
     index.dirty.clear()

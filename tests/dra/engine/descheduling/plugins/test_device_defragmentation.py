@@ -15,6 +15,7 @@ from dra.engine.descheduling.plugins.device_defragmentation import (
 from dra.engine.descheduling.round import Limits, Profile, run_round
 from tests.dra.engine.descheduling.clusters import NOW, job, node, pod, snapshot
 from tests.dra.engine.descheduling.gpu_nodes import CLASSES, cards, gpu_pod
+from tests.violations import for_each_case
 
 COST = "scheduling.koordinator.sh/eviction-cost"
 
@@ -77,8 +78,7 @@ def moved(result):
 EIGHT = {"n1": 8, "n2": 8, "n3": 8}
 
 
-@pytest.mark.parametrize(
-    ("nodes", "pods", "chosen"),
+@for_each_case(
     [
         pytest.param(
             {"n1": 8, "n2": 8},
@@ -121,7 +121,7 @@ EIGHT = {"n1": 8, "n2": 8, "n3": 8}
             ["b"],
             id="devices-of-a-pod-that-has-ended-come-free-without-help",
         ),
-    ],
+    ]
 )
 def test_pods_to_move(nodes, pods, chosen):
     assert moved(balance(cluster(nodes, [*pods, waiting()]))) == chosen

@@ -108,8 +108,7 @@ def test_failed_pods_that_meet_all_criteria_go(args, pods, goes):
     assert evicted(play(RemoveFailedPods, ANY_AGE | args, NODES, pods)) == goes
 
 
-@pytest.mark.parametrize(
-    ("args", "age", "later", "goes"),
+@for_each_case(
     [
         pytest.param({}, 3599, 0.9, False, id="younger-than-an-hour-by-default"),
         pytest.param({}, 3600, 0.0, True, id="an-hour-by-default"),
@@ -118,7 +117,7 @@ def test_failed_pods_that_meet_all_criteria_go(args, pods, goes):
         pytest.param({"minPodLifetimeSeconds": 3600}, -60, 0.0, False, id="created-in-the-future"),
         pytest.param({"minPodLifetimeSeconds": None}, 60, 0.0, False, id="null-is-the-default"),
         pytest.param({"minPodLifetimeSeconds": 0}, 0, 0.0, True, id="0-is-any-age"),
-    ],
+    ]
 )
 def test_young_pods_stay(args, age, later, goes):
     assert bool(evicted(play(RemoveFailedPods, args, NODES, [failed(age=age)], now=NOW + later))) is goes

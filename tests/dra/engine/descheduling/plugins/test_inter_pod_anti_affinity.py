@@ -131,8 +131,7 @@ def test_pods_in_conflict(pods, goes):
 NAMESPACES = {"a": {"team": "x"}, "b": {"team": "y"}, "ns": {}}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "partner", "goes"),
+@for_each_case(
     [
         pytest.param({}, "b", False, id="by-default-the-own-namespace-only"),
         pytest.param({"namespaces": ["b"]}, "b", True, id="named"),
@@ -146,7 +145,7 @@ NAMESPACES = {"a": {"team": "x"}, "b": {"team": "y"}, "ns": {}}
             True,
             id="named-or-selected",
         ),
-    ],
+    ]
 )
 def test_namespaces_of_a_term(wanted, partner, goes):
     pods = [

@@ -7,6 +7,7 @@ from dra.engine.descheduling.plugins.node_affinity import RemovePodsViolatingNod
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import at, node, pod
 from tests.dra.engine.descheduling.plugins.playing import evicted, play, reasons, refused, targets
+from tests.violations import combinations, for_each_case, named
 
 REQUIRED = {"nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]}
 PREFERRED = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
@@ -35,52 +36,55 @@ def preferring(name="p", on="plain", *weights, **more):
 KINDS = [pytest.param(REQUIRED, requiring, id="required"), pytest.param(PREFERRED, preferring, id="preferred")]
 
 
-@pytest.mark.parametrize(("args", "wishing"), KINDS)
-@pytest.mark.parametrize(
-    ("nodes", "on", "goes"),
-    [
-        pytest.param([LABELLED], "labelled", False, id="where-it-should-be"),
-        pytest.param([PLAIN, LABELLED], "plain", True, id="another-node-matches"),
-        pytest.param([PLAIN, CORDONED], "plain", False, id="the-one-that-matches-is-cordoned"),
-        pytest.param([LABELLED, CORDONED], "labelled", False, id="where-it-should-be-beside-a-cordoned-one"),
-        pytest.param([PLAIN, node("labelled", cpu="50m", labels=LABELS)], "plain", False, id="no-room"),
-        pytest.param([PLAIN, node("labelled", labels=LABELS, ready=False)], "plain", False, id="not-ready"),
-        pytest.param([PLAIN, node("other")], "plain", False, id="no-node-matches"),
-    ],
+@for_each_case(
+    combinations(
+        KINDS,
+        [
+            pytest.param([LABELLED], "labelled", False, id="where-it-should-be"),
+            pytest.param([PLAIN, LABELLED], "plain", True, id="another-node-matches"),
+            pytest.param([PLAIN, CORDONED], "plain", False, id="the-one-that-matches-is-cordoned"),
+            pytest.param([LABELLED, CORDONED], "labelled", False, id="where-it-should-be-beside-a-cordoned-one"),
+            pytest.param([PLAIN, node("labelled", cpu="50m", labels=LABELS)], "plain", False, id="no-room"),
+            pytest.param([PLAIN, node("labelled", labels=LABELS, ready=False)], "plain", False, id="not-ready"),
+            pytest.param([PLAIN, node("other")], "plain", False, id="no-node-matches"),
+        ],
+        named([True, False], ["nodeFit", "no-nodeFit"]),
+    )
 )
-@pytest.mark.parametrize("node_fit", [True, False], ids=["nodeFit", "no-nodeFit"])
 def test_a_pod_goes_if_a_node_that_matches_has_room(args, wishing, nodes, on, goes, node_fit):
     pods = [wishing("p", on), pod("other-1", on), pod("other-2", on)]
     result = play(RemovePodsViolatingNodeAffinity, args, nodes, pods, node_fit=node_fit)
     assert targets(result) == ({"p": "labelled"} if goes else {})
 
 
-@pytest.mark.parametrize(("args", "wishing"), KINDS)
-@pytest.mark.parametrize(
-    ("limits", "goes"),
-    [
-        pytest.param(Limits(per_node=1), 1, id="one-per-node"),
-        pytest.param(Limits(per_node=0), 0, id="none-per-node"),
-        pytest.param(Limits(per_namespace=1), 1, id="one-per-namespace"),
-        pytest.param(Limits(per_namespace=0), 0, id="none-per-namespace"),
-        pytest.param(Limits(per_namespace=1, total=0), 0, id="none-in-total"),
-        pytest.param(Limits(), 2, id="no-limits"),
-    ],
+@for_each_case(
+    combinations(
+        KINDS,
+        [
+            pytest.param(Limits(per_node=1), 1, id="one-per-node"),
+            pytest.param(Limits(per_node=0), 0, id="none-per-node"),
+            pytest.param(Limits(per_namespace=1), 1, id="one-per-namespace"),
+            pytest.param(Limits(per_namespace=0), 0, id="none-per-namespace"),
+            pytest.param(Limits(per_namespace=1, total=0), 0, id="none-in-total"),
+            pytest.param(Limits(), 2, id="no-limits"),
+        ],
+    )
 )
 def test_limits(args, wishing, limits, goes):
     pods = [wishing("p"), wishing("q")]
     assert len(evicted(play(RemovePodsViolatingNodeAffinity, args, [PLAIN, LABELLED], pods, limits=limits))) == goes
 
 
-@pytest.mark.parametrize(("args", "wishing"), KINDS)
-@pytest.mark.parametrize(
-    "more",
-    [
-        pytest.param({"metadata": {"deletionTimestamp": at(-5)}}, id="being-deleted"),
-        pytest.param({"status": {"phase": "Failed"}}, id="ended"),
-        pytest.param({"namespace": "excluded"}, id="namespace"),
-        pytest.param({"labels": {"keep": "yes"}}, id="labels"),
-    ],
+@for_each_case(
+    combinations(
+        KINDS,
+        [
+            pytest.param({"metadata": {"deletionTimestamp": at(-5)}}, id="being-deleted"),
+            pytest.param({"status": {"phase": "Failed"}}, id="ended"),
+            pytest.param({"namespace": "excluded"}, id="namespace"),
+            pytest.param({"labels": {"keep": "yes"}}, id="labels"),
+        ],
+    )
 )
 def test_pods_that_are_not_looked_at(args, wishing, more):
     selection = {

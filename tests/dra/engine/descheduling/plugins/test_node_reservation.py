@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugins.node_reservation import RemovePodsViolating
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import at, job, node, pod, snapshot
 from tests.dra.engine.descheduling.plugins.playing import evicted, play, reasons, refused
+from tests.violations import for_each_case
 
 ANNOTATION = "node.koordinator.sh/reservation"
 FREE = node("free", cpu="32")
@@ -22,8 +23,7 @@ def seven(**more):
 CPU_3 = '{"resources":{"cpu":"3"}}'
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
+@for_each_case(
     [
         pytest.param(CPU_3, 2, id="7-of-8-used-and-3-reserved"),
         pytest.param('{"resources":{"cpu":"1"}}', 0, id="fits-exactly"),
@@ -35,7 +35,7 @@ CPU_3 = '{"resources":{"cpu":"3"}}'
         pytest.param("", 0, id="no-annotation"),
         pytest.param("{", 0, id="invalid-and-none-before"),
         pytest.param('{"resources":{"cpu":"9"}}', 0, id="more-than-the-node-has"),
-    ],
+    ]
 )
 def test_as_many_pods_go_as_the_reservation_needs(text, count):
     result = play(RemovePodsViolatingNodeReservation, {}, [reserving(text), FREE], seven())

@@ -21,8 +21,7 @@ def condition(kind="Ready", status="True", reason="", age=None):
     return {"type": kind, "status": status, "reason": reason, **changed}
 
 
-@pytest.mark.parametrize(
-    ("maximum", "age", "later", "goes"),
+@for_each_case(
     [
         pytest.param(600, 601, 0.0, True, id="older"),
         pytest.param(600, 600, 0.0, False, id="as-old-as-allowed"),
@@ -33,7 +32,7 @@ def condition(kind="Ready", status="True", reason="", age=None):
         pytest.param(0, 0, 0.5, False, id="max-0-and-half-a-second-old"),
         pytest.param(600, -60, 0.0, False, id="created-in-the-future"),
         pytest.param(0, -60, 0.0, False, id="created-in-the-future-with-max-0"),
-    ],
+    ]
 )
 def test_a_pod_goes_once_it_is_older_than_the_maximum_in_whole_seconds(maximum, age, later, goes):
     result = play(PodLifeTime, {"maxPodLifeTimeSeconds": maximum}, NODES, [aged("a", age)], now=NOW + later)
@@ -112,8 +111,7 @@ def test_one_of_the_states_must_be_met(args, status, goes):
     assert evicted(play(PodLifeTime, args, NODES, [aged("a", OLD, status=status)])) == (["a"] if goes else [])
 
 
-@pytest.mark.parametrize(
-    ("wanted", "conditions", "goes"),
+@for_each_case(
     [
         pytest.param(
             {"reason": "PodCompleted", "status": "True"},
@@ -151,7 +149,7 @@ def test_one_of_the_states_must_be_met(args, status, goes):
             False,
             id="a-time-that-is-none",
         ),
-    ],
+    ]
 )
 def test_one_of_the_conditions_must_be_met(wanted, conditions, goes):
     given = aged("a", OLD, status={"conditions": conditions})

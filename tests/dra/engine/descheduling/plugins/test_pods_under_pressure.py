@@ -3,6 +3,7 @@ import pytest
 from dra.engine.descheduling.plugins.pods_under_pressure import RemovePodsUnderPressure
 from tests.dra.engine.descheduling.clusters import job
 from tests.dra.engine.descheduling.loads import NOW, evicted, metric, moved_to, node, pods, run
+from tests.violations import for_each_case
 
 FLOOR = {"suppression": {"policy": "cfsQuota", "cpu": "20m", "atFloor": True}}
 LS = {"labels": {"koordinator.sh/qosClass": "LS"}}
@@ -45,8 +46,7 @@ def test_the_pod_under_most_pressure_goes_alone_to_a_node_without():
     assert "waits for CPUs (35.00% of the last minute, 1 reports in a row)" in result.decisions[0].reason
 
 
-@pytest.mark.parametrize(
-    "metrics",
+@for_each_case(
     [
         pytest.param(reports(floor={}), id="batch-pods-are-not-held-back"),
         pytest.param(reports(floor={"suppression": {"atFloor": False}}), id="held-back-and-not-at-the-floor"),
@@ -55,7 +55,7 @@ def test_the_pod_under_most_pressure_goes_alone_to_a_node_without():
         pytest.param(reports(age=180), id="an-expired-report"),
         pytest.param(reports(other=6.0), id="each-other-node-is-under-pressure"),
         pytest.param(reports()[:1], id="no-other-node-is-known"),
-    ],
+    ]
 )
 def test_no_pod_goes(metrics):
     assert evicted(play(metrics)) == []

@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugins.too_many_restarts import RemovePodsHavingTo
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import at, node, pod
 from tests.dra.engine.descheduling.plugins.playing import container, evicted, play, reasons, refused, statuses
+from tests.violations import for_each_case
 
 NODES = [node("n1", cpu="32"), node("n2", cpu="32")]
 PROTECTED = ("pod-6", "pod-7", "pod-8")
@@ -33,8 +34,7 @@ def threshold(count, **more):
 INIT = {"includingInitContainers": True}
 
 
-@pytest.mark.parametrize(
-    ("args", "count"),
+@for_each_case(
     [
         pytest.param(threshold(10000, **INIT), 0, id="all-below"),
         pytest.param(threshold(1, **INIT), 6, id="nine-above"),
@@ -44,15 +44,14 @@ INIT = {"includingInitContainers": True}
         pytest.param(threshold(20), 6, id="20-without-init-containers"),
         pytest.param(threshold(126, **INIT), 1, id="above-5x25-the-only-one-that-is-not-protected"),
         pytest.param(threshold(101), 1, id="above-5x20-the-only-one-that-is-not-protected"),
-    ],
+    ]
 )
 def test_pods_with_the_threshold_or_more_go(args, count):
     result = play(RemovePodsHavingTooManyRestarts, args, NODES, ten_pods(), protected=PROTECTED)
     assert len(evicted(result)) == count
 
 
-@pytest.mark.parametrize(
-    ("given", "args", "goes"),
+@for_each_case(
     [
         pytest.param(crashing("a", 4, 6), threshold(10), True, id="10-of-10"),
         pytest.param(crashing("a", 4, 5), threshold(10), False, id="9-of-10"),
@@ -65,7 +64,7 @@ def test_pods_with_the_threshold_or_more_go(args, count):
             crashing("a", 99, metadata={"deletionTimestamp": at(-5)}), threshold(1), False, id="being-deleted-already"
         ),
         pytest.param(crashing("a", 99, on=""), threshold(1), False, id="without-a-node"),
-    ],
+    ]
 )
 def test_restarts_of_all_containers_are_added(given, args, goes):
     assert bool(evicted(play(RemovePodsHavingTooManyRestarts, args, NODES, [given]))) is goes
@@ -74,8 +73,7 @@ def test_restarts_of_all_containers_are_added(given, args, goes):
 CRASH_LOOP = {"states": ["CrashLoopBackOff"]}
 
 
-@pytest.mark.parametrize(
-    ("pods", "args", "count"),
+@for_each_case(
     [
         pytest.param(ten_pods(waiting="CrashLoopBackOff"), CRASH_LOOP, 3, id="in-a-crash-loop"),
         pytest.param(ten_pods(), CRASH_LOOP, 0, id="not-in-a-crash-loop"),
@@ -89,7 +87,7 @@ CRASH_LOOP = {"states": ["CrashLoopBackOff"]}
             3,
             id="one-of-two-states",
         ),
-    ],
+    ]
 )
 def test_one_of_the_states_must_be_met(pods, args, count):
     result = play(
