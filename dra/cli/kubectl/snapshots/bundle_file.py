@@ -10,14 +10,16 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from dra.cli.kubectl.snapshots.redaction import SnapshotRedactor
+from dra.cli.kubectl.snapshots.shared_values import SharedValues
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import DiagnosedSnapshot, Snapshot
 from dra.model.meta import Struct
+from dra.model.scheduling import SchedulerPod
 
 BUNDLE_VERSION: Final = 2
 """Version of the format; a reader accepts only its own version."""
@@ -128,13 +130,26 @@ def _read(path: Path, kind: type[Found]) -> Found:
                 f"{path}: bundle version {manifest.version} is not supported; this program reads version "
                 f"{BUNDLE_VERSION}"
             )
-        return msgspec.json.decode(contents[SNAPSHOT_NAME], type=kind)
+        return _decode_snapshot(contents.pop(SNAPSHOT_NAME), kind)
     except KeyError as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: file {error} is missing") from error
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: {error}") from error
     except RecursionError as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: it is nested too deeply") from error
+
+
+def _decode_snapshot(content: bytes, kind: type[Found]) -> Found:
+    """Decode a snapshot, its pods one at a time: equal parts are kept once, as in a snapshot of a cluster."""
+    undecoded = msgspec.defstruct(kind.__name__, [("pods", tuple[msgspec.Raw, ...], ())], bases=(kind,), frozen=True)
+    split: Any = msgspec.json.decode(content, type=undecoded)
+    pods: list[SchedulerPod] = []
+    decoder, shared = msgspec.json.Decoder(get_args(get_type_hints(kind)["pods"])[0]), SharedValues()
+    for raw in split.pods:
+        pods.append(decoder.decode(raw))
+        shared.share(pods[-1:])
+    fields = {name: getattr(split, name) for name in kind.__struct_fields__}
+    return kind(**fields | {"pods": tuple(pods)})
 
 
 class _LimitedReader(io.RawIOBase):
