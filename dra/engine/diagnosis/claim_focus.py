@@ -19,7 +19,11 @@ class ClaimFocus:
     key: Key
     devices: frozenset[DeviceID]
     words: tuple[bytes, ...]
-    """The name of the claim, and the uids of pods that it names, as they stand in JSON."""
+    """The name of the claim, and the uids of its owners, as they stand in JSON.
+
+    A pod that uses the claim has its name, in its spec or in its status; a listed pod that has not is looked for with
+    all others, see `suffices`.
+    """
 
     listed: frozenset[Uid]
     """The uids of the pods in ``status.reservedFor``."""
@@ -31,7 +35,7 @@ class ClaimFocus:
             return None
         listed = frozenset(entry.uid for entry in claim.entries if entry.is_pod)
         owners = (owner.uid for owner in claim.metadata.owner_references or ())
-        words = dict.fromkeys((claim.metadata.name, *sorted(listed), *owners))
+        words = dict.fromkeys((claim.metadata.name, *owners))
         quoted = tuple(f'"{word}"'.encode() for word in words if word)
         return cls(key=claim.metadata.key, devices=_devices(claim), words=quoted, listed=listed)
 

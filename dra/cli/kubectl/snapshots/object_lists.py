@@ -45,7 +45,7 @@ class ObjectLists:
     ) -> list[Found]:
         """List the objects of a kind in a namespace, None: in all; name those that cannot be read. Raise ApiError.
 
-        ``may_matter`` tells by its JSON whether an object is to be decoded; None: each is.
+        ``may_matter`` tells by its JSON whether an object is to be decoded, see `Client.list_pages`; None: each is.
         """
         objects: list[Found] = []
         ledger = LargeObjectLedger(resource, report_nothing)
@@ -53,7 +53,9 @@ class ObjectLists:
         unreadable: dict[str, None] = {}
         shared = SharedValues()
         selection = Selection(namespace=namespace)
-        async for page in self.client.list_pages(resource, model, selection=selection, may_matter=may_matter):
+        async for page in self.client.list_pages(
+            resource, model, selection=selection, may_matter=may_matter, ahead=True
+        ):
             if page.first:
                 objects.clear()
                 unreadable.clear()
