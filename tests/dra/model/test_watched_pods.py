@@ -1,4 +1,5 @@
 import copy
+from sys import intern
 
 import msgspec
 import pytest
@@ -35,12 +36,12 @@ def pod(name, *, owner="job", label="train", conditions=("PodScheduled", "Ready"
 )
 def test_conditions_that_no_rule_reads_are_not_kept(conditions, kept):
     trimmed = pod("a", conditions=conditions)
-    WatchedPods().trim(trimmed)
+    WatchedPods(intern).trim(trimmed)
     assert (trimmed.status.conditions and [condition.type for condition in trimmed.status.conditions]) == kept
 
 
 def test_pods_of_one_owner_share_equal_parts():
-    pods = WatchedPods()
+    pods = WatchedPods(intern)
     first, second, other = pod("a"), pod("b"), pod("c", claim="d")
     for watched in (first, second, other):
         pods.trim(watched)
@@ -54,7 +55,7 @@ def test_pods_of_any_owner_share_words():
     raw = [msgspec.json.encode(pod("a", owner=owner)) for owner in ("job", "other")]
     first, second = (msgspec.json.decode(text, type=Pod) for text in raw)
     for watched in (first, second):
-        WatchedPods().trim(watched)
+        WatchedPods(intern).trim(watched)
     for words in (
         lambda p: p.spec.node_name,
         lambda p: p.status.phase,
@@ -67,7 +68,7 @@ def test_pods_of_any_owner_share_words():
 
 def test_pods_keep_what_they_had_but_for_conditions():
     pods = [pod("a"), pod("b", label="serve"), pod("c", owner="other"), pod("d"), pod("e", claim="d")]
-    before, watched = copy.deepcopy(pods), WatchedPods()
+    before, watched = copy.deepcopy(pods), WatchedPods(intern)
     for trimmed in (*pods, *pods):
         watched.trim(trimmed)
     assert [(p.metadata, p.spec) for p in pods] == [(p.metadata, p.spec) for p in before]
@@ -75,7 +76,7 @@ def test_pods_keep_what_they_had_but_for_conditions():
 
 def test_so_many_owners_are_remembered(monkeypatch):
     monkeypatch.setattr(watched_pods, "OWNERS_MAX", 3)
-    watched = WatchedPods()
+    watched = WatchedPods(intern)
     for number in range(10):
         watched.trim(pod("a", owner=str(number)))
         assert len(watched._last) <= 3
