@@ -43,11 +43,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_sessionstart(session):
-    """Have a process of its own write Hypothesis's table of characters: in a new clone that takes 200 MiB, once."""
+    """Have a process of its own write Hypothesis's tables of characters: in a new clone that takes 200 MiB, once."""
     root = session.config.rootpath
-    if not hasattr(session.config, "workerinput") and not (root / ".hypothesis" / "unicode_data").exists():
-        table = "from hypothesis.internal.charmap import charmap; charmap()"
-        subprocess.run([sys.executable, "-c", table], cwd=root, check=False)
+    if not hasattr(session.config, "workerinput") and not any(root.glob(".hypothesis/unicode_data/*/codec-*")):
+        draw = "from hypothesis import given, strategies; given(strategies.text())(lambda text: None)()"
+        subprocess.run([sys.executable, "-c", draw], cwd=root, check=False)
 
 
 def pytest_collection_modifyitems(items):
