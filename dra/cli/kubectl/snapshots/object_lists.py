@@ -72,10 +72,17 @@ class ObjectLists:
             self.add_gap(resource.label, more)
         return objects
 
-    async def namespaced(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
-        """Read a kind in all namespaces, or in the selected namespace if only that is permitted."""
+    async def namespaced(
+        self,
+        resource: Resource,
+        model: type[Found],
+        *,
+        needed: bool = False,
+        may_matter: Callable[[bytes], bool] | None = None,
+    ) -> list[Found]:
+        """Read a kind in all namespaces, or in the selected namespace if only that is permitted; see `all`."""
         try:
-            return await self.all(resource, model, None)
+            return await self.all(resource, model, None, may_matter=may_matter)
         except Forbidden as error:
             if self._namespace is None:
                 if needed:
@@ -84,7 +91,7 @@ class ObjectLists:
                 return []
         self.limited_to_namespace = True
         try:
-            objects = await self.all(resource, model, self._namespace)
+            objects = await self.all(resource, model, self._namespace, may_matter=may_matter)
         except Forbidden as error:
             if needed:
                 raise
