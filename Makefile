@@ -284,6 +284,10 @@ bench-page-kubernetes: $(STAMP) ## the page in a cluster, on a real kube-apiserv
 bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per second
 	$(BIN)/python -m bench.world $(ARGS)
 
+.PHONY: bench-memory
+bench-memory: $(STAMP) ## the controller beside kube-controller-manager on 100,000 pods of a real cluster: memory, CPU (Go; 10 minutes; 8 GiB)
+	$(BIN)/python -m bench.memory $(ARGS)
+
 .PHONY: bench-plane
 bench-plane: $(STAMP) ## the local plane: 10,000 pods created, listed, patched, watched by 100
 	$(BIN)/python -m bench.plane $(ARGS)

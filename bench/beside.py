@@ -154,7 +154,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """Measure and print; exit with 1 if a limit is passed."""
+    """Measure and print; exit with 1 if a limit is passed or a pod was never listed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=100_000)
@@ -175,11 +175,14 @@ def main() -> int:
     print(text)
     if asked.write:
         readme.write(text, mark=MARK)
+    unanswered = {name for results in runs for name, result in results.items() if result["unanswered"]}
+    if unanswered:
+        print(f"pods that were never listed: {', '.join(sorted(unanswered))}", file=sys.stderr)
     alone = rows[0].p99
     slow = [beside.name for beside in rows[1:] if beside.p99 > max(RATIO_LIMIT * alone, 1000 * BATCH_DELAY + MS_LIMIT)]
     if slow:
         print(f"slower than {RATIO_LIMIT} times, and than {MS_LIMIT:.0f} ms more: {', '.join(slow)}", file=sys.stderr)
-    return 1 if slow else 0
+    return 1 if slow or unanswered else 0
 
 
 if __name__ == "__main__":

@@ -136,6 +136,10 @@ class SyntheticCluster:
             if begin == 0:
                 yield _json(_CONFIGURATION)
             return
+        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        if request.path == NODES and name in self._nodes:
+            yield _json(self._nodes[name])
+            return
         if request.query.keys() & {"fieldSelector", "labelSelector"}:
             return
         match request.path:

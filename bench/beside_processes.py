@@ -30,6 +30,7 @@ from controller.extender.application import Extender
 from controller.migration.application import Descheduler
 from dra.api.configuration import ControllerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.cli.server_process import freeze_after
 from dra.kube.tasks import background_task
 
 Phase: TypeAlias = dict[str, Any]
@@ -66,6 +67,7 @@ class ClaimDelays:
     def begin(self) -> None:
         """Begin a phase."""
         self.seconds = []
+        self.due.clear()
 
     def written(self, body: bytes) -> None:
         """Note the write of a claim."""
@@ -215,6 +217,7 @@ async def controller(world: Path, *, colocation: bool) -> None:
     others = OtherPods(cluster)
     async with background_task(application.run(), name="controller"):
         await until(lambda: sample("dra_reserve_leading") == 1.0)
+        await freeze_after(application.wait_for_sync())
         await is_quiet(cluster)
         async for phase in phases():
             stretches = Stretches()
@@ -271,6 +274,7 @@ async def extender(world: Path) -> None:
 
     async with background_task(application.work(), name="extender"):
         await until(lambda: application.is_binding)
+        await freeze_after(application.wait_for_sync())
         async for phase in phases():
             bound, spent = 0, time.process_time()
             await asyncio.gather(schedule(seconds=phase["seconds"]), reports(cluster, seconds=phase["seconds"]))
@@ -297,6 +301,7 @@ async def descheduler(world: Path) -> None:
 
     async with background_task(application.run(), name="descheduler"):
         await until(lambda: sample("dra_reserve_descheduler_leading") == 1.0)
+        await freeze_after(application.wait_for_sync())
         async for phase in phases():
             before, spent = rounds(), time.process_time()
             await asyncio.gather(reports(cluster, seconds=phase["seconds"]), others.change(seconds=phase["seconds"]))

@@ -15,6 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from bench import stream
+from bench.stream import JOB_UID
 from dra.kube.errors import raise_for_status
 from dra.kube.transport import Request, Response
 
@@ -29,12 +30,11 @@ GO: Final = "/bench/go"
 BOOKMARK_INTERVAL: Final = 30.0
 """Seconds between bookmarks of a watch; clients take a silence of 90 s for a dead connection."""
 
-_JOB_UID: Final = "7c1e1d5e-0000-4000-8000-000000000000"
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 def _claim() -> dict[str, Any]:
-    entry = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": _JOB_UID}
+    entry = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": JOB_UID}
     guard = {"apiGroup": "reserve.dra", "resource": "guards", "name": stream.CLAIM, "uid": "claim-uid"}
     pods = [
         {"resource": "pods", "name": f"train-{number:05}", "uid": stream.uid(number)}
@@ -47,7 +47,10 @@ def _claim() -> dict[str, Any]:
             "namespace": stream.NAMESPACE,
             "uid": "claim-uid",
             "resourceVersion": "1",
-            "annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": _JOB_UID},
+            "annotations": {
+                "reserve.dra/reserved-for": "jobs.batch/train",
+                "reserve.dra/reserved-for-uid": JOB_UID,
+            },
             "finalizers": ["resource.kubernetes.io/delete-protection"],
         },
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
@@ -158,7 +161,7 @@ class Cluster:
             return _ok(self._claim)
         if path in _DISCOVERY:
             return _ok(_DISCOVERY[path])
-        job = {"metadata": {"name": "train", "namespace": stream.NAMESPACE, "uid": _JOB_UID, "resourceVersion": "1"}}
+        job = {"metadata": {"name": "train", "namespace": stream.NAMESPACE, "uid": JOB_UID, "resourceVersion": "1"}}
         items = {CLAIMS: [self._claim], NODES: [_node(n) for n in range(stream.NODES)], JOBS: [job]}.get(path)
         if items is None:
             return Response(404, {}, b'{"kind":"Status","code":404,"reason":"NotFound"}')

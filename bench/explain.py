@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,11 @@ _UID: Final = re.compile(rb'"uid":"[^"]*"')
 _VERSION: Final = re.compile(rb'"resourceVersion":"[^"]*"')
 
 FROM_BUNDLE: Final = "explain claim --from bundle"
+LIST_ALONE: Final = "the list of the pods alone"
+"""What the API server's JSON of the namespace costs a client that decodes nothing of it."""
+
+KUBECTL_DRA: Final = (sys.executable, "-m", "dra.cli.kubectl.main")
+KUBECTL: Final = shutil.which("kubectl")
 
 
 class Server:
@@ -173,11 +179,10 @@ def _pod(name: str, claim: str) -> dict[str, Any]:
     }
 
 
-def started(folder: Path, arguments: tuple[str, ...]) -> tuple[float, float, float]:
+def started(folder: Path, command: tuple[str, ...]) -> tuple[float, float, float]:
     """Run a command to its end; return its seconds, those of a CPU, and the most MiB that it had."""
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}  # as pip leaves it
     environment = {**os.environ, **compiled, "KUBECONFIG": str(folder / "kubeconfig"), "NO_COLOR": "1"}
-    command = (sys.executable, "-m", "dra.cli.kubectl.main", *arguments)
     most = 0.0
     with (folder / "output").open("w+") as output:
         began = time.perf_counter()
@@ -194,8 +199,21 @@ def started(folder: Path, arguments: tuple[str, ...]) -> tuple[float, float, flo
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in (0, 1):
             output.seek(0)
-            raise SystemExit(f"{' '.join(arguments)}: {output.read()}")
+            raise SystemExit(f"{' '.join(command)}: {output.read()}")
     return spent, usage.ru_utime + usage.ru_stime, most
+
+
+def _measured(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the commands of the rows, with two that read the same list and explain nothing."""
+    bundle = str(folder / "bundle.tgz")
+    commands = {f"`{name}`": (*KUBECTL_DRA, *words) for name, words in COMMANDS.items()}
+    commands["`bundle`"] += (f"--file={bundle}",)
+    commands[f"`{FROM_BUNDLE}`"] = (*KUBECTL_DRA, "explain", "claim", "c-00000", f"--from={bundle}")
+    commands[LIST_ALONE] = (sys.executable, "-m", "bench.pod_list", NAMESPACE)
+    if KUBECTL is not None:
+        cache = f"--cache-dir={folder / 'cache'}"
+        commands["`kubectl get pods -o name`"] = (KUBECTL, "get", "pods", f"--namespace={NAMESPACE}", "-o=name", cache)
+    return commands
 
 
 async def measure(chosen: argparse.Namespace) -> str:
@@ -204,15 +222,13 @@ async def measure(chosen: argparse.Namespace) -> str:
     await server.fill(pods=chosen.pods, claims=chosen.claims, nodes=chosen.nodes)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        bundle = str(folder / "bundle.tgz")
         rows = []
         async with serve_https(server.handle, folder=folder):
-            await asyncio.to_thread(started, folder, COMMANDS["audit"])  # compiles
-            for name, words in [*COMMANDS.items(), (FROM_BUNDLE, ("explain", "claim", "c-00000", f"--from={bundle}"))]:
-                arguments = (*words, f"--file={bundle}") if name == "bundle" else words
-                runs = [await asyncio.to_thread(started, folder, arguments) for _ in range(chosen.runs)]
+            await asyncio.to_thread(started, folder, (*KUBECTL_DRA, *COMMANDS["audit"]))  # compiles
+            for name, command in _measured(folder).items():
+                runs = [await asyncio.to_thread(started, folder, command) for _ in range(chosen.runs)]
                 spent, cpu = min(run[0] for run in runs), min(run[1] for run in runs)
-                rows.append(f"| `{name}` | {spent:.2f} | {cpu:.2f} | {max(run[2] for run in runs):.0f} |")
+                rows.append(f"| {name} | {spent:.2f} | {cpu:.2f} | {max(run[2] for run in runs):.0f} |")
     head = (
         f"{chosen.pods:,} pods, {chosen.claims:,} claims, {chosen.nodes:,} nodes; the best of {chosen.runs} runs; "
         f"Python {platform.python_version()}, {os.cpu_count()} cores. "

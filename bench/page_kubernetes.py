@@ -16,7 +16,6 @@ import statistics
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -25,6 +24,7 @@ from playwright.async_api import async_playwright
 from bench import readme
 from bench.page_cluster import NAMESPACES
 from bench.page_objects import Slot, pod, slots, write
+from bench.process_memory import memory
 from tests.cluster import kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import kubectl
@@ -39,6 +39,8 @@ from tests.scenarios.page.page_process import ACCOUNT, VIEWER, PageProcess, toke
 from tests.scenarios.resources import CLAIMS, PODS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.scenarios.api import Api
 
 MARK: Final = "page-kubernetes"
@@ -142,14 +144,6 @@ async def is_known(api: Api, last: Slot) -> bool:
         except ApiError:
             return False
     return True
-
-
-def memory(pid: int) -> tuple[float, float]:
-    """Return the resident memory of a process and its peak, in MiB."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    parts = (line.partition(":") for line in lines)
-    figures = {name: int(rest.split()[0]) / 1024 for name, _, rest in parts if "kB" in rest}
-    return figures["VmRSS"], figures["VmHWM"]
 
 
 async def measure_browser(figures: Figures, api: Api, page: PageProcess, token: str, slot: Slot) -> None:

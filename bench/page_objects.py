@@ -170,7 +170,7 @@ async def write(api: Api, slots: list[Slot], *, nodes: int, etcd_port: int) -> N
                 name = f"{slot.claim}-{number}"
                 yield f"{REGISTRY['Pod']}/{slot.namespace}/{name}", _copy(models["Pod"], names | {MODEL_POD: name})
 
-    await _put_all(objects(), port=etcd_port)
+    await put_all(objects(), port=etcd_port)
     await _delete_models(api)
 
 
@@ -216,8 +216,8 @@ def _copy(model: tuple[str, str], names: dict[str, str]) -> str:
     return text
 
 
-async def _put_all(objects: Iterable[tuple[str, str]], *, port: int) -> None:
-    """Write objects into etcd through its JSON gateway."""
+async def put_all(objects: Iterable[tuple[str, str]], *, port: int) -> None:
+    """Write objects, each with its folder, namespace and name, into etcd through its JSON gateway."""
     async with aiohttp.ClientSession(f"http://{LOOPBACK}:{port}", trust_env=False) as session:
         batch: list[dict[str, Any]] = []
 

@@ -132,16 +132,19 @@ class Bench:
             measured = {process.name: process for process in side.processes}
             measured |= {name: getattr(self._cluster, name) for name in SHARED}
             before = {name: process.processor_seconds for name, process in measured.items()}
+
+            def costs() -> dict[str, float]:
+                spent = {name: process.processor_seconds - before[name] for name, process in measured.items()}
+                return {name: seconds / len(many) * 1000 for name, seconds in spent.items()}
+
             logged = self._audit.stat().st_size
             seconds = await placed(api, many)
+            until_placed = costs()
             await eventually(partial(none, api, PODS), within=LONGEST, saying="all placeholders are gone")
             await asyncio.sleep(SETTLING)
-            costs = {
-                name: (process.processor_seconds - before[name]) / len(many) * 1000
-                for name, process in measured.items()
-            }
             counts = requests(self._audit, logged)
-            return Turn(len(many) / seconds, costs, {name: count / len(many) for name, count in counts.most_common()})
+            per_reservation = {name: count / len(many) for name, count in counts.most_common()}
+            return Turn(len(many) / seconds, costs(), until_placed, per_reservation)
         finally:
             for process in reversed(side.processes):
                 await asyncio.to_thread(process.stop)
@@ -204,8 +207,13 @@ async def measure(
                 for side in sides if number % 2 == 0 else reversed(sides):
                     turn = await bench.turn(api, side, many)
                     turns.setdefault((limit, side.name), []).append(turn)
-                    costs = ", ".join(f"{name} {cost:.1f}" for name, cost in turn.costs.items())
-                    print(f"{limit}/s {side.name}: {turn.rate:.1f} a second; {costs}; load {os.getloadavg()[0]:.0f}")
+                    costs = ", ".join(
+                        f"{name} {cost:.1f} ({turn.costs_until_placed[name]:.1f})" for name, cost in turn.costs.items()
+                    )
+                    print(
+                        f"{limit}/s {side.name}: {turn.rate:.1f} a second; ms of a core (until placed): {costs}; "
+                        f"load {os.getloadavg()[0]:.0f}"
+                    )
                     sys.stdout.flush()
     return turns
 

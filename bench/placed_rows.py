@@ -25,6 +25,8 @@ class Turn(NamedTuple):
     """Reservations a second, from the first creation until each is Available."""
     costs: dict[str, float]
     """ms of a core per Reservation, by process."""
+    costs_until_placed: dict[str, float]
+    """The part of these until each Reservation was Available: Events and deletions of placeholders may follow."""
     requests: dict[str, float]
     """Requests per Reservation, by who sent what."""
 

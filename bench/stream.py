@@ -10,6 +10,7 @@ from typing import Any, Final
 
 NAMESPACE: Final = "ml"
 CLAIM: Final = "train"
+JOB_UID: Final = "7c1e1d5e-0000-4000-8000-000000000000"
 NODES: Final = 200
 STARTING: Final = 200
 """Pods that are bound and not started; these are listed."""
@@ -59,7 +60,7 @@ _CREATOR_FIELDS: Final = {
         "f:finalizers": {".": {}, 'v:"batch.kubernetes.io/job-tracking"': {}},
         "f:generateName": {},
         "f:labels": {".": {}, "f:batch.kubernetes.io/job-name": {}, "f:job-name": {}},
-        "f:ownerReferences": {".": {}, 'k:{"uid":"7c1e1d5e-0000-4000-8000-000000000000"}': {}},
+        "f:ownerReferences": {".": {}, f'k:{{"uid":"{JOB_UID}"}}': {}},
     },
     "f:spec": {
         "f:containers": {'k:{"name":"main"}': {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}},
@@ -92,7 +93,7 @@ def _pod(*, phase: str, started: bool, ready: bool) -> dict[str, Any]:
                     "apiVersion": "batch/v1",
                     "kind": "Job",
                     "name": "train",
-                    "uid": "7c1e1d5e-0000-4000-8000-000000000000",
+                    "uid": JOB_UID,
                     "controller": True,
                     "blockOwnerDeletion": True,
                 }

@@ -20,6 +20,7 @@ from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotations
+from controller.node_reads import NodeReads
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReports
@@ -159,8 +160,16 @@ class Application:
 
     def _add_claims(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
         """Add the loops that work on claims; generating them may be the stock controller's duty, with its metrics."""
-        lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
+        nodes = NodeReads(runtime, self._informers, claims=self.cache)
+        lookups = ClaimLookups(
+            runtime,
+            cache=self.cache,
+            workloads=self._workloads.reader,
+            placements=self._placements,
+            nodes=nodes,
+        )
         self._reconcilers += [
+            nodes,
             Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
             Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
             NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),

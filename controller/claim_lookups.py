@@ -1,16 +1,15 @@
 """Answers the questions of plans by live reads; the answers enter the cache of claims."""
 
 from controller.metrics import ControllerMetrics
+from controller.node_reads import NodeReads
 from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
 from dra.engine.claims import live_reads
 from dra.engine.claims.actions import Lookup, LookUpNode, LookUpPlacements, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.kube.client import Selection
 from dra.kube.errors import NotFound
-from dra.kube.resources import NODES, PODS, RESERVATIONS, InvalidNameError
+from dra.kube.resources import PODS, RESERVATIONS, InvalidNameError
 from dra.model.meta import Key, PartialObjectMetadata
-from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from dra.requests.workload_reader import WorkloadReader
@@ -26,16 +25,18 @@ class ClaimLookups:
         cache: ClaimCache,
         workloads: WorkloadReader,
         placements: PlacementReader,
+        nodes: NodeReads,
     ) -> None:
         self._runtime = runtime
         self._cache = cache
         self._workloads = workloads
         self._placements = placements
+        self._nodes = nodes
         self._in_flight: set[tuple[Key, Lookup]] = set()
         """Questions in flight, with the claim that needs the answer: a pod may be listed in several claims."""
 
     async def answer(self, question: Lookup, *, claim: Key) -> None:
-        """Read the answer, unless that read is in flight; raise ApiError. Placements are read later."""
+        """Read the answer, unless that read is in flight; raise ApiError. Nodes and placements are read later."""
         if (claim, question) in self._in_flight:
             return
         self._in_flight.add((claim, question))
@@ -44,7 +45,7 @@ class ClaimLookups:
                 case LookUpPod():
                     await self._look_up_pod(question, claim)
                 case LookUpNode():
-                    await self._look_up_node(question)
+                    self._nodes.request(question)
                 case LookUpWorkload(reference=reference) if reference.is_reservation:
                     await self._look_up_reservation(reference)
                 case LookUpWorkload(reference=reference):
@@ -64,13 +65,6 @@ class ClaimLookups:
                 self._cache.lookups.observe_pod_vanished(claim, question.uid)
         else:
             live_reads.observe_listed_pod(self._cache, claim, question, pod, now=self._runtime.instant())
-
-    async def _look_up_node(self, question: LookUpNode) -> None:
-        """Read a node live, by a list: this needs no further rights."""
-        selection = Selection(fields=f"metadata.name={question.node}")
-        pages = self._runtime.client.list_pages(NODES, Node, selection=selection)
-        nodes = [node async for page in pages for node in page.items]
-        live_reads.observe_nodes(self._cache, question, nodes, now=self._runtime.instant())
 
     async def _look_up_reservation(self, reference: ConsumerReference) -> None:
         """Check whether a reservation is certainly gone; its informer reports an existing one."""

@@ -66,7 +66,7 @@ class ControllerInformers(SharedInformers):
         super().__init__(client, clock=clock)
         self.nodes = self.informer(NODES, Node)
         self.claims = self.informer(CLAIMS, WatchedClaim)
-        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=WatchedPods().trim)
+        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=WatchedPods(intern).trim)
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )

@@ -19,21 +19,22 @@ from stat import S_IMODE
 from typing import Final, NamedTuple
 
 
-def temporary_path(path: Path) -> Path:
+def temporary_path(path: str) -> str:
     """Return the path of the temporary file that replaces a file."""
-    return path.with_name(f".{path.name}.tmp")
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.tmp")  # noqa: PTH118 - see `Replacement`
 
 
 @dataclass(kw_only=True)
 class Replacement:
-    """A file that is about to be replaced."""
+    """A file that is about to be replaced; paths are strings, since pathlib takes as long as the kernel."""
 
-    path: Path
+    path: str
     body: bytes
     mode: int
     sync: bool
-    previous: Path | None
-    draft: Path
+    previous: str | None
+    draft: str
     """The temporary file."""
     state: os.stat_result | None = None
     """State of the new file, once it is written."""
@@ -62,18 +63,18 @@ def _keep_previous(file: Replacement) -> None:
     except FileNotFoundError:  # nothing was written before
         return
     except FileExistsError:  # a crash has left it
-        link.unlink()
+        os.unlink(link)  # noqa: PTH108
         os.link(file.path, link)
-    link.replace(file.previous)
+    os.replace(link, file.previous)  # noqa: PTH105
 
 
 def _rename_draft(file: Replacement) -> None:
-    file.draft.replace(file.path)
+    os.replace(file.draft, file.path)  # noqa: PTH105
 
 
 def _sync_name(file: Replacement) -> None:
     if file.sync:
-        fsync_directory(file.path.parent)
+        fsync_directory(os.path.dirname(file.path))  # noqa: PTH120
 
 
 REPLACEMENT: Final = (
@@ -86,7 +87,7 @@ REPLACEMENT: Final = (
 
 
 def write_atomically(
-    path: Path,
+    path: str | Path,
     body: bytes,
     *,
     mode: int,
@@ -99,13 +100,21 @@ def write_atomically(
     With `previous`, the old file stays under that name; `path` exists at all times. The only error that comes after
     the file was replaced is a failure to sync the directory.
     """
-    file = Replacement(path=path, body=body, mode=mode, sync=sync, previous=previous, draft=temporary_path(path))
+    name = os.fspath(path)
+    file = Replacement(
+        path=name,
+        body=body,
+        mode=mode,
+        sync=sync,
+        previous=None if previous is None else os.fspath(previous),
+        draft=temporary_path(name),
+    )
     try:
         for step in steps:
             step.do(file)
     except OSError:
         with contextlib.suppress(OSError):
-            file.draft.unlink()
+            os.unlink(file.draft)  # noqa: PTH108
         raise
     if file.state is None:
         raise ValueError(f"file {path}: no step has written it")
@@ -119,16 +128,16 @@ def read_durably(path: Path) -> bytes:
     return content
 
 
-def fsync_directory(folder: Path) -> None:
-    """Sync a directory, so that the names in this directory are durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def fsync_directory(folder: str | Path) -> None:
+    """Sync a directory, so that the names in this directory are durable; an empty name means the working directory."""
+    descriptor = os.open(folder or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _write_temporary(draft: Path, body: bytes, *, mode: int, sync: bool) -> os.stat_result:
+def _write_temporary(draft: str, body: bytes, *, mode: int, sync: bool) -> os.stat_result:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     descriptor = os.open(draft, flags, mode)
     try:

@@ -33,6 +33,7 @@ from kubeletplugin.prepare_steps import PREPARE, PrepareBatch
 from kubeletplugin.refused_claims import RefusedClaim, RefusedClaims
 from kubeletplugin.steps import BatchT, Step, run_steps
 from kubeletplugin.unprepare_steps import UNPREPARE, UnprepareBatch
+from kubeletplugin.worker_thread import WorkerThread
 
 LOCK_TIMEOUT: Final = 15.0
 """Seconds to wait for the lock, until the other instance of a rolling update finishes its call.
@@ -101,6 +102,7 @@ class ClaimPreparer:
             refused=self._refused,
             orphan_warning=orphan_warning,
         )
+        self._worker = WorkerThread(name=f"files of {driver.name}")
         self._running_tasks: set[asyncio.Task[None]] = set()
         self._prepare_batcher = CallBatcher(self._prepare, exclusively=self._locked)
         self._unprepare_batcher = CallBatcher(self._unprepare, exclusively=self._locked)
@@ -204,7 +206,7 @@ class ClaimPreparer:
 
     async def _take_through(self, steps: Sequence[Step[BatchT]], batch: BatchT) -> None:
         try:
-            await run_steps(steps, batch)
+            await run_steps(steps, batch, worker=self._worker)
         except BaseException:  # no step expects it: no thread can be started, for example
             self._store.distrust_memory()
             raise

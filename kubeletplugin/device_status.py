@@ -22,6 +22,7 @@ from dra.kube.resources import CLAIMS
 from dra.model.meta import PartialObjectMetadata, Struct, Uid
 from kubeletplugin.contract import ClaimIdentity, DeviceStatusReportable, PreparedClaim
 from kubeletplugin.refused_claims import RefusedClaim
+from kubeletplugin.ticks import until_tick
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two comparisons of the prepared claims with what was reported."""
@@ -66,7 +67,7 @@ class DeviceStatusReporter:
         """Report each prepared claim until cancelled."""
         backoff = Backoff(base=1.0, cap=300.0)
         while True:
-            pause = CHECK_INTERVAL
+            pause = until_tick(CHECK_INTERVAL)
             try:
                 await self._report()
             except ApiError as error:

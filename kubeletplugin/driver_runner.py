@@ -56,6 +56,7 @@ from kubeletplugin.sockets import (
     remove_stale_socket,
     sibling_sockets,
 )
+from kubeletplugin.ticks import until_tick
 
 ENFORCE_INTERVAL: Final = 5.0
 """Seconds between two reconciliations without a change; a driver that needs one sooner yields a change."""
@@ -281,7 +282,7 @@ class DriverRunner:
             while True:
                 await self._recover()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), ENFORCE_INTERVAL)
+                    await asyncio.wait_for(changed.wait(), until_tick(ENFORCE_INTERVAL))
                 changed.clear()
                 await self._reconcile()
 

@@ -25,6 +25,7 @@ from dra.wire.devicehealth import (
 from dra.wire.grpc_health import HealthCheckRequest, HealthCheckResponse
 from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.contract import DeviceHealthState, Driver
+from kubeletplugin.ticks import until_tick
 
 HEALTH_CHECK_TIMEOUT: Final = 30
 """Seconds that a health report is valid; also the default of kubelets that do not know the field."""
@@ -110,7 +111,7 @@ class HealthService:
             while not self._closed:
                 yield
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), self._every)
+                    await asyncio.wait_for(changed.wait(), until_tick(self._every))
                 changed.clear()
 
     def _status(self) -> HealthCheckResponse.ServingStatus:

@@ -26,6 +26,7 @@ from dra.kube.resources import NODE_TOPOLOGIES
 from dra.model.meta import PartialObjectMetadata, Struct, Uid
 from kubeletplugin.contract import NodeTopologyReportable
 from kubeletplugin.slices.desired_slices import MANAGED_BY, node_owner_reference
+from kubeletplugin.ticks import until_tick
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between two comparisons of the drivers' annotations with what was written."""
@@ -56,7 +57,7 @@ class NodeTopologyReporter:
         backoff = Backoff(base=1.0, cap=300.0)
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), CHECK_INTERVAL if self._drivers else None)
+                await asyncio.wait_for(self._changed.wait(), until_tick(CHECK_INTERVAL) if self._drivers else None)
             self._changed.clear()
             if self._wanted is None:
                 continue

@@ -20,6 +20,7 @@ from typing import Final
 from grpc import aio
 
 from kubeletplugin.sockets import SocketPathError, ensure_private_directory, remove_stale_socket, validate_socket_path
+from kubeletplugin.ticks import until_tick
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks of the socket, or for the missing directory of the socket."""
@@ -105,7 +106,7 @@ class SocketListener:
     async def keep(self) -> None:
         """Restore the socket whenever it is lost, until cancelled."""
         while True:
-            await asyncio.sleep(CHECK_INTERVAL)
+            await asyncio.sleep(until_tick(CHECK_INTERVAL))
             if not self.lost:
                 continue
             before = self._server

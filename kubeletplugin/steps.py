@@ -8,14 +8,15 @@ The lists are in `kubeletplugin.prepare_steps`, `kubeletplugin.unprepare_steps` 
 with `Leftover`; the table in docs/design/kubelet-plugin.md has the same lists.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from dra.model.meta import Uid
 from kubeletplugin.contract import PrepareError
+from kubeletplugin.worker_thread import WorkerThread
 
 Failures: TypeAlias = Mapping[Uid, PrepareError]
 """The claims for which a step has failed, each with the reason."""
@@ -66,15 +67,15 @@ class FileStep(Generic[BatchT]):
 Step: TypeAlias = LoopStep[BatchT] | FileStep[BatchT]
 
 
-async def run_steps(steps: Sequence[Step[BatchT]], batch: BatchT) -> None:
-    """Take a batch through the steps in order; its answers are complete afterwards."""
+async def run_steps(steps: Sequence[Step[BatchT]], batch: BatchT, *, worker: WorkerThread) -> None:
+    """Take a batch through the steps in order, file steps in a worker; its answers are complete afterwards."""
     done = 0
     while done < len(steps):
         step = steps[done]
         if isinstance(step, LoopStep):
             failures, done = await step.do(batch), done + 1
         else:
-            failures, done = await asyncio.to_thread(_do_file_steps, steps, batch, begin=done)
+            failures, done = await worker.run(partial(_do_file_steps, steps, batch, begin=done))
         if failures:
             batch.answers |= failures
             await _undo(steps[: done - 1], batch, failures)

@@ -108,11 +108,16 @@ class KindCodec:
             raise self._not_handled_error(str(error)) from None
 
     def decode_patch_result(
-        self, obj: Object, patch: PatchContext, validation: FieldValidation
+        self, obj: Object, patch: PatchContext, validation: FieldValidation, *, stored: Object | None = None
     ) -> tuple[Object, Warnings]:
-        """Return the normalized result of a patch, and warnings; raises `StatusError` 422 if the kind is wrong."""
+        """Return the normalized result of a patch, and warnings; raises `StatusError` 422 if the kind is wrong.
+
+        Parts of the result that are the very same as in ``stored``, the normalized object that was patched, are kept.
+        """
+        kept = {} if stored is None or self.is_custom else _same_parts(obj, stored)
+        changed = {name: part for name, part in obj.items() if name not in kept} if kept else obj
         try:
-            decoded, warnings = self._decode_custom(obj) if self.is_custom else self._decode_builtin(obj)
+            decoded, warnings = self._decode_custom(obj) if self.is_custom else self._decode_builtin(changed)
         except UnmarshalTypeError as error:
             raise invalid_patch_result(
                 patch.invalid_value(obj), error.conversion_text if patch.strategic else str(error)
@@ -125,6 +130,9 @@ class KindCodec:
         warnings = [*patch.duplicate_field_warnings, *(sorted(warnings) if patch.strategic else warnings)]
         if warnings and validation is FieldValidation.STRICT:
             raise invalid_patch_result(patch.invalid_value(obj), f"strict decoding error: {', '.join(warnings)}")
+        if kept:  # in the order of the patched object
+            parts = {**obj, **decoded, **kept}
+            decoded = {name: part for name, part in parts.items() if name in kept or name in decoded}
         return decoded, warnings if validation is FieldValidation.WARN else []
 
     def _decode_builtin(self, obj: Object) -> tuple[Object, Warnings]:
@@ -206,6 +214,10 @@ class KindCodec:
         )
 
 
+def _same_parts(obj: Object, stored: Object) -> Object:
+    return {name: part for name, part in obj.items() if type(part) is dict and part is stored.get(name)}
+
+
 def invalid_patch_result(patch: str, why: str) -> StatusError:
     """Return 422 Invalid for a patch whose result is no object of its kind."""
     quoted = patch.replace("\\", "\\\\").replace('"', '\\"')
@@ -227,6 +239,7 @@ class CodecFactory:
 
     def __init__(self, dialect: Dialect) -> None:
         self.builtin_schemas: Final = load_builtin_schemas(dialect)
+        self._builtin: Final[dict[tuple[str, str, str], KindCodec]] = {}
 
     def for_kind(self, kind: Kind) -> KindCodec:
         """Return the codec of a built-in or custom kind."""
@@ -237,10 +250,13 @@ class CodecFactory:
 
     def for_builtin(self, group: str, version: str, kind: str) -> KindCodec:
         """Return the codec of a built-in kind, which need not be a resource: ``v1`` Binding, DeleteOptions."""
-        schema = self.builtin_schemas.find(group, version, kind)
-        if schema is None:
-            raise LookupError(f"no structure of {kind} in {group}/{version}: python -m tests.cluster.schemas")
-        return KindCodec(group, version, kind, schema, self.builtin_schemas)
+        codec = self._builtin.get((group, version, kind))
+        if codec is None:
+            schema = self.builtin_schemas.find(group, version, kind)
+            if schema is None:
+                raise LookupError(f"no structure of {kind} in {group}/{version}: python -m tests.cluster.schemas")
+            codec = self._builtin[group, version, kind] = KindCodec(group, version, kind, schema, self.builtin_schemas)
+        return codec
 
 
 @cache

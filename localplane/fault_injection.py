@@ -16,7 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from http import HTTPStatus
@@ -144,15 +144,18 @@ def request_info(request: Request) -> RequestInfo | None:
             pass
     name = tail[0] if tail else ""
     resource = "/".join((f"{plural}.{group}" if group else plural, *tail[1:]))
-    watching = request.query.get("watch") in {"true", "1"}
     verbs = {
-        "GET": "get" if name else "watch" if watching else "list",
+        "GET": "get" if name else "watch" if _is_watch(request) else "list",
         "POST": "create",
         "PUT": "update",
         "PATCH": "patch",
         "DELETE": "delete" if name else "deletecollection",
     }
     return RequestInfo(verbs.get(request.method, request.method.lower()), resource, name)
+
+
+def _is_watch(request: Request) -> bool:
+    return request.query.get("watch") in {"true", "1"}
 
 
 @dataclass(slots=True)
@@ -241,8 +244,10 @@ class FaultyHandler:
 
     async def handle(self, request: Request) -> Response | WatchResponse:
         """Answer a request, or raise `Unreachable` as a failing network does."""
+        if not self._faults.rules and not _is_watch(request):
+            return await self._server.handle(request)
         call = request_info(request)
-        if call is None or (call.verb not in WATCH_VERBS and not self._faults.rules):
+        if call is None:
             return await self._server.handle(request)
         rules = self._faults.draw(
             self._component, call, excluding=WATCH_STREAM_FAULTS if call.verb == "watch" else frozenset()
@@ -327,7 +332,7 @@ class FaultyHandler:
         if call.verb == "get":
             path = path.rpartition("/")[0]
             query["fieldSelector"] = f"metadata.name={call.name}"
-        answer = await self._server.handle(replace(request, path=path, query=query))
+        answer = await self._server.handle(msgspec.structs.replace(request, path=path, query=query))
         if not isinstance(answer, Response) or answer.status != HTTPStatus.OK:
             return None
         if call.verb == "list":

@@ -25,7 +25,7 @@ class FieldManager:
         """Record in the new object the manager of each changed field; server-side apply has recorded its own."""
         if options.is_apply:
             return
-        if old is None:
+        if old is None or not metadata(old).get(_MANAGED_FIELDS):  # nearly all objects: nobody has applied them
             metadata(new).pop(_MANAGED_FIELDS, None)
             return
         part = route.subresource

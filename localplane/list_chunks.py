@@ -7,6 +7,7 @@ revision (an inconsistent list).
 
 import base64
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -45,22 +46,19 @@ def read_chunk(
     at = _chunk_revision(store, options, token)
     start = _start_key(token.start, namespace=selection.namespace) if token is not None else None
     try:
-        snapshot = store.snapshot(collection, namespace=selection.namespace, at=at)
+        scan = store.scan(collection, namespace=selection.namespace, at=at, after=start)
     except CompactedError:
         raise _expired_continue_token(token) from None
-    selected = snapshot if selection.is_whole_namespace else [stored for stored in snapshot if stored in selection]
-    if start is not None:
-        selected = [stored for stored in selected if (stored.key.namespace, stored.key.name) > start]
+    objects = iter(scan) if selection.is_whole_namespace else (stored for stored in scan if stored in selection)
+    selected = [*islice(objects, options.limit or None)]
     meta: Object = {"resourceVersion": str(at)}
     if custom:
         meta = {"continue": ""} | meta
-    if options.limit and len(selected) > options.limit:
-        remaining = len(selected) - options.limit
-        selected = selected[: options.limit]
+    if options.limit and next(objects, None) is not None:
         last = selected[-1].key
         meta["continue"] = _encode_continue(at, last.namespace, last.name, namespace=selection.namespace)
         if not selection.has_selector:
-            meta["remainingItemCount"] = remaining
+            meta["remainingItemCount"] = len(scan) - len(selected)
     return ListChunk(selected, meta)
 
 

@@ -27,6 +27,7 @@ class ObjectLister(Protocol):
 
 
 _encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def encode(value: object) -> bytes:
@@ -36,7 +37,7 @@ def encode(value: object) -> bytes:
 
 def decode(raw: bytes) -> Object:
     """Return a new copy that the caller may change; raises msgspec.DecodeError if the bytes are not a JSON object."""
-    return msgspec.json.decode(raw, type=dict[str, Any])
+    return _decoder.decode(raw)
 
 
 def metadata(obj: Object) -> Object:

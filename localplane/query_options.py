@@ -42,8 +42,7 @@ class ListOptions:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a write: meta/v1 CreateOptions, UpdateOptions and PatchOptions."""
 
     dry_run: bool = False
@@ -52,6 +51,10 @@ class WriteOptions:
     force: bool = False
     is_apply: bool = False
     """Whether the write is a server-side apply."""
+
+
+NO_WRITE_OPTIONS: Final = WriteOptions()
+"""Options of a write whose request names none."""
 
 
 def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
@@ -165,6 +168,8 @@ def write_options(query: QueryParameters, *, verb: str, apply: bool | None = Non
 
     For a patch, `apply` says whether the patch is a server-side apply.
     """
+    if not query and not apply:  # most writes
+        return NO_WRITE_OPTIONS
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
     causes = _validate_dry_run(query)
     if len(manager) > _FIELD_MANAGER_MAX_LENGTH:

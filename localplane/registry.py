@@ -19,7 +19,7 @@ from localplane.kinds import objectmeta
 from localplane.kinds.kind import Kind
 from localplane.kinds.subresource import STATUS, DeleteOptions
 from localplane.objects import Mutation, Object, decode, encode, metadata
-from localplane.query_options import WriteOptions
+from localplane.query_options import NO_WRITE_OPTIONS, WriteOptions
 from localplane.routes import Route
 from localplane.status_errors import FieldError, FieldErrorType, StatusError
 from localplane.store import ObjectKey, Store, StoredObject
@@ -34,8 +34,6 @@ _MAX_NAME_GENERATION_ATTEMPTS: Final = 8
 
 _SYSTEM_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 """Fields of metadata that only the system sets."""
-
-_DEFAULT_OPTIONS: Final = WriteOptions()
 
 
 class _OwnerReference(msgspec.Struct):
@@ -99,7 +97,7 @@ class Registry:
         """Return whether an object of the route's name exists."""
         return self.store.get(self._key(route)) is not None
 
-    def create(self, route: Route, obj: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+    def create(self, route: Route, obj: Object, *, options: WriteOptions = NO_WRITE_OPTIONS) -> bytes:
         """Create an object; return the stored bytes."""
         kind = route.kind
         if kind.is_virtual:
@@ -131,7 +129,7 @@ class Registry:
         self._update_managed_fields(route, obj, None, options)
         return encode(obj) if options.dry_run else self._write(key, obj).raw
 
-    def update(self, route: Route, mutate: Mutation, *, options: WriteOptions = _DEFAULT_OPTIONS) -> bytes:
+    def update(self, route: Route, mutate: Mutation, *, options: WriteOptions = NO_WRITE_OPTIONS) -> bytes:
         """Update or patch an object or its subresource; return the stored bytes, the old ones after a no-op."""
         kind, stored, subresource = route.kind, self.get(route), route.subresource
         old = decode(stored.raw)
@@ -222,7 +220,7 @@ class Registry:
         """Return all objects of a kind, for admission."""
         return [decode(stored.raw) for stored in self.store.snapshot(collection)]
 
-    def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Object:
+    def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = NO_WRITE_OPTIONS) -> Object:
         """Perform the action of a POST to a subresource, such as pods/binding; return the object's new metadata."""
         subresource, stored = route.subresource, self.get(route)
         assert subresource is not None  # noqa: S101 - the server routes

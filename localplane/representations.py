@@ -211,6 +211,8 @@ def negotiate_representation(
 
     `many` is true for lists, whose partial metadata has another name than that of a single object.
     """
+    if accept == JSON:  # most requests
+        return FullObjects(kind)
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in (JSON, "*/*", "application/*", ""):

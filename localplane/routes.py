@@ -1,15 +1,15 @@
 """Resolves request paths such as ``/apis/batch/v1/namespaces/ml/jobs/train/status`` to kinds and names."""
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.kind import Kind
 from localplane.kinds.subresource import Subresource
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """The target of a path: a collection, or an object if `name` is set."""
 
     kind: Kind
@@ -32,7 +32,8 @@ def is_under_builtin_version(path: str, catalog: Catalog) -> bool:
 
 def resolve_path(path: str, catalog: Catalog) -> Route | None:
     """Return the target of a path, None if the server has no such resource."""
-    match [unquote(part) for part in path.strip("/").split("/")]:
+    parts = path.strip("/").split("/")
+    match [unquote(part) for part in parts] if "%" in path else parts:
         case ["api", version, *rest]:
             group = ""
         case ["apis", group, version, *rest]:

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
+import msgspec
+
 from dra.kube.clock import SYSTEM, Clock, rfc3339
-from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
+from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Response
 from dra.model.nodes import LEASE_NAMESPACE
 from dra.model.releases import NEWEST, Release
 from localplane import (
@@ -249,7 +251,8 @@ class ApiServer:
         mutate, context = patch_type(patch), PatchContext(body, strategic=media_type == STRATEGIC_PATCH)
 
         def normalized(old: Object) -> Object:
-            new, new_warnings = codec.decode_patch_result(mutate(old), context, options.field_validation)
+            stored = old if media_type == MERGE_PATCH and codec.kind == kind.name else None  # others change the object
+            new, new_warnings = codec.decode_patch_result(mutate(old), context, options.field_validation, stored=stored)
             if old:
                 _require_name(route, new)
             warnings.extend(new_warnings)
@@ -386,7 +389,9 @@ def _require_name(route: Route, obj: Object) -> Object:
 def _write_options(request: Request, verb: str, *, apply: bool | None = None) -> WriteOptions:
     """Return the options of a write; the field manager defaults to the program in the User-Agent."""
     options = query_options.write_options(request.query, verb=verb, apply=apply)
-    return options if options.field_manager else replace(options, field_manager=request.agent.partition("/")[0])
+    if options.field_manager:
+        return options
+    return msgspec.structs.replace(options, field_manager=request.agent.partition("/")[0])
 
 
 def _json_response(status: int, body: bytes, warnings: Sequence[str] = ()) -> Response:

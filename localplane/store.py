@@ -6,12 +6,13 @@ are synchronous and on one event loop: no other write can come between a decisio
 """
 
 import asyncio
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
 from typing import Final, NamedTuple
+
+import msgspec
 
 EVENT_CAPACITY: Final = 20_000
 """Number of events kept per collection, about as many as kube-apiserver's watch cache keeps of a busy resource."""
@@ -33,7 +34,7 @@ class ObjectKey(NamedTuple):
     name: str
 
 
-class StoredObject(NamedTuple):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One version of one object; `raw` is its JSON with ``metadata.resourceVersion`` = `revision`."""
 
     key: ObjectKey
@@ -41,7 +42,7 @@ class StoredObject(NamedTuple):
     raw: bytes
 
 
-class WatchCacheEvent(NamedTuple):
+class WatchCacheEvent(msgspec.Struct, frozen=True, gc=False):
     """One write; `now` is the new version, for a deletion the last version with the revision of the deletion."""
 
     type: WatchEventType
@@ -58,11 +59,37 @@ class CompactedError(Exception):
         self.oldest = oldest
 
 
+class _Signal:
+    """Wakes all tasks that wait for the next write; most writes have nobody to wake, and cost nothing then."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: dict[asyncio.Future[None], None] = {}
+
+    def wake(self) -> None:
+        if self._waiters:
+            waiters, self._waiters = self._waiters, {}
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def wait(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)
+
+
 @dataclass(slots=True)
 class _Collection:
     """The objects of one kind, and their recent events."""
 
     objects: dict[ObjectKey, StoredObject] = field(default_factory=dict)
+    keys: list[ObjectKey] = field(default_factory=list)
+    """The keys of `objects` in their order: a page of a list must not sort all objects."""
     history: list[WatchCacheEvent] = field(default_factory=list)
     revisions: list[int] = field(default_factory=list)
     """Revisions of the events in `history`, for binary search."""
@@ -70,7 +97,30 @@ class _Collection:
     """Revision of the last event that was removed from the history."""
     created_at_revision: int = 0
     """Revision at which the collection was first used: no watch can have begun earlier."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: _Signal = field(default_factory=_Signal)
+
+
+class Scan:
+    """Objects of a collection in the order of their keys; valid until the next write."""
+
+    def __init__(
+        self,
+        keys: list[ObjectKey],
+        objects: Mapping[ObjectKey, StoredObject],
+        undone: Mapping[ObjectKey, StoredObject | None],
+    ) -> None:
+        """``undone``: what objects were that have changed since the revision of the scan."""
+        self._keys = keys
+        self._objects = objects
+        self._undone = undone
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[StoredObject]:
+        objects, undone = self._objects, self._undone
+        for key in self._keys:
+            yield undone.get(key) or objects[key]
 
 
 class Store:
@@ -80,7 +130,7 @@ class Store:
         self.revision = 1
         self._event_capacity = event_capacity
         self._compacted_revision = 0
-        self._revision_changed = asyncio.Event()
+        self._revision_changed = _Signal()
         self._collections: dict[str, _Collection] = {}
         self._subscribers: list[Callable[[str], None]] = []
 
@@ -103,6 +153,8 @@ class Store:
         before = collection.objects.get(key)
         self.revision += 1
         now = StoredObject(key, self.revision, raw)
+        if before is None:
+            insort(collection.keys, key)
         collection.objects[key] = now
         self._record_event(
             collection, WatchCacheEvent(WatchEventType.MODIFIED if before else WatchEventType.ADDED, now, before)
@@ -114,6 +166,7 @@ class Store:
         """Delete an object; `raw` is its last version with `next_revision`. Raises KeyError if there is none."""
         collection = self._collection(key.collection)
         before = collection.objects.pop(key)
+        del collection.keys[bisect_left(collection.keys, key)]
         self.revision += 1
         last = StoredObject(key, self.revision, raw)
         self._record_event(collection, WatchCacheEvent(WatchEventType.DELETED, last, before))
@@ -126,14 +179,24 @@ class Store:
 
     def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[StoredObject]:
         """Return the objects ordered by key, as they are or were at revision `at`; raises `CompactedError`."""
+        return [*self.scan(collection, namespace=namespace, at=at)]
+
+    def scan(
+        self, collection: str, *, namespace: str = "", at: int | None = None, after: tuple[str, str] | None = None
+    ) -> "Scan":
+        """Return the objects of a snapshot whose namespace and name are greater than `after`, to be read one by one."""
         state = self._collection(collection)
-        objects = state.objects if at is None or at >= self.revision else self._objects_at(state, at)
-        if namespace:
-            chosen = [stored for stored in objects.values() if stored.key.namespace == namespace]
-        else:
-            chosen = list(objects.values())
-        chosen.sort(key=_key_of)
-        return chosen
+        undone = {} if at is None or at >= self.revision else _versions_at(state, at)
+        keys = state.keys
+        if undone:
+            remaining = [key for key in keys if undone.get(key, key) is not None]
+            removed = [key for key, was in undone.items() if was is not None and key not in state.objects]
+            keys = sorted(remaining + removed)
+        start = 0 if not namespace else bisect_left(keys, (collection, namespace))
+        end = len(keys) if not namespace else bisect_left(keys, (collection, f"{namespace}\0"), lo=start)
+        if after is not None:
+            start = bisect_right(keys, (collection, *after), lo=start, hi=end)
+        return Scan(keys[start:end], state.objects, undone)
 
     def events_since(self, collection: str, revision: int, *, limit: int | None = None) -> list[WatchCacheEvent]:
         """Return the events after a revision, oldest first, at most `limit`; raises `CompactedError`."""
@@ -166,6 +229,7 @@ class Store:
         self.revision = max(self.revision, revision) + 1
         for collection in self._collections.values():
             collection.objects.clear()
+            collection.keys.clear()
             collection.history.clear()
             collection.revisions.clear()
             collection.compacted = self.revision
@@ -173,8 +237,9 @@ class Store:
         for stored in objects:
             self._collection(stored.key.collection).objects[stored.key] = stored
         for collection in self._collections.values():
-            collection.changed = _wake_waiters(collection.changed)
-        self._revision_changed = _wake_waiters(self._revision_changed)
+            collection.keys = sorted(collection.objects)
+            collection.changed.wake()
+        self._revision_changed.wake()
         for name in tuple(self._collections):
             self._notify(name)
 
@@ -204,29 +269,13 @@ class Store:
             collection.compacted = collection.revisions[excess - 1]
             del collection.history[:excess]
             del collection.revisions[:excess]
-        collection.changed = _wake_waiters(collection.changed)
-        self._revision_changed = _wake_waiters(self._revision_changed)
-
-    @staticmethod
-    def _objects_at(collection: _Collection, revision: int) -> dict[ObjectKey, StoredObject]:
-        """Return the objects at a past revision: the present objects with all later events undone."""
-        if revision < collection.compacted:
-            raise CompactedError(revision, collection.compacted)
-        objects = dict(collection.objects)
-        for event in reversed(collection.history):
-            if event.object.revision <= revision:
-                break
-            if event.previous is None:
-                objects.pop(event.object.key, None)
-            else:
-                objects[event.object.key] = event.previous
-        return objects
+        collection.changed.wake()
+        self._revision_changed.wake()
 
 
-_key_of: Final = itemgetter(0)
-
-
-def _wake_waiters(event: asyncio.Event) -> asyncio.Event:
-    """Wake all waiters of an event; return a new event for the next waiters."""
-    event.set()
-    return asyncio.Event()
+def _versions_at(collection: _Collection, revision: int) -> dict[ObjectKey, StoredObject | None]:
+    """Return what objects that changed after a revision were then; None for an object that did not exist."""
+    if revision < collection.compacted:
+        raise CompactedError(revision, collection.compacted)
+    later = collection.history[bisect_right(collection.revisions, revision) :]
+    return {event.object.key: event.previous for event in reversed(later)}

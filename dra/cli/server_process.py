@@ -87,7 +87,7 @@ async def run_until_stopped(
     """
     running = asyncio.ensure_future(work)
     cancel_on_signals(running, STOP_SIGNALS)
-    freezing = asyncio.ensure_future(_freeze_after(first_lists)) if first_lists is not None else None
+    freezing = asyncio.ensure_future(freeze_after(first_lists)) if first_lists is not None else None
     with contextlib.suppress(asyncio.CancelledError):
         try:
             await running
@@ -98,7 +98,8 @@ async def run_until_stopped(
                 freezing.cancel()
 
 
-async def _freeze_after(lists: Coroutine[Any, Any, object]) -> None:
+async def freeze_after(lists: Coroutine[Any, Any, object]) -> None:
+    """Have the garbage collector spare what is there once the lists are read."""
     await lists
     gc.freeze()
 

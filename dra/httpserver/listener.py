@@ -87,6 +87,8 @@ class HttpListener:
         self._opening: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._attempted = asyncio.Event()
+        """Set when a client connects; the sweep waits for it while there is nothing to look for."""
         self._dropped: Counter[tuple[DropReason, str]] = Counter()
         self._logged_at = float("-inf")
         self.address = ""
@@ -141,6 +143,7 @@ class HttpListener:
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
+        self._attempted.set()
         if (cause := self._connections.admission_failure(address, now=loop.time())) is not None:
             accepted.close()
             self._count_drop(cause, address)
@@ -233,6 +236,9 @@ class HttpListener:
     async def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            if not len(self._connections) and not self._dropped:
+                self._attempted.clear()
+                await self._attempted.wait()
             await asyncio.sleep(SWEEP_INTERVAL)
             for connection in self._connections.overdue(now=loop.time()):
                 connection.drop()

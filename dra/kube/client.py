@@ -5,8 +5,8 @@ are JSON merge patches, so that fields unknown to these structs survive; a PUT o
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,9 +14,10 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of, identify_page
-from dra.kube.errors import ApiError, Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
+from dra.kube.codec import Codec, ListPage, codec_of, decode_response
+from dra.kube.errors import ApiError, Conflict, Invalid, Status, UnreadableResponse
 from dra.kube.large_objects import LargeObjects
+from dra.kube.page_reader import PageReader
 from dra.kube.rate_limiter import RateLimiter, RequestPriority
 from dra.kube.resources import Resource
 from dra.kube.sender import RequestObserver, Sender
@@ -25,27 +26,6 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Struct, Uid
 
 T = TypeVar("T")
-
-PAGE_SIZE: Final = 500
-"""Objects in a page of a list; kubectl and client-go request the same number."""
-
-PAGE_BYTES_MAX: Final = 8 << 20
-"""Maximum number of bytes of one page of a list. An object may have a megabyte, and a user who may create objects may
-create hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested
-again with fewer objects; of a single object that is longer, only the identity is requested."""
-
-LIST_BYTES_MAX: Final = 64 << 20
-"""Maximum number of bytes of a whole list, after the server has expired the continue token."""
-
-_UNPAGED: Final = 0
-"""Page size that requests all objects at once."""
-
-PAGE_SHRINK_FACTOR: Final = 64
-"""Divisor of the number of objects in the next attempt when a page was too long: each attempt costs the API server the
-whole page, so there are two at most. Pages grow again soon."""
-
-PAGE_GROWTH_FACTOR: Final = 4
-"""Maximum growth from one page to the next after pages had to be smaller."""
 
 READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0
@@ -89,8 +69,7 @@ class ServerVersion(Struct, frozen=True):
     git_version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
+class _Write(msgspec.Struct, frozen=True, kw_only=True):
     """The method, path and body of a write; the API server answers with the resulting object."""
 
     method: str
@@ -98,7 +77,7 @@ class _Write:
     body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     subject: str
     label: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
     content_type: str = JSON
 
 
@@ -147,13 +126,13 @@ class Client:
         response = await self._sender.send(
             request, subject=resource.describe(key), label=_label(resource, subresource), priority=priority
         )
-        return _decoded(codec.one, response.body, resource.describe(key))
+        return decode_response(codec.one, response.body, resource.describe(key))
 
     async def read(self, path: str, model: type[T], *, priority: RequestPriority = RequestPriority.NORMAL) -> T:
         """Read a path that belongs to no object, such as a discovery document."""
         request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
         response = await self._sender.send(request, subject=path, label="-", priority=priority)
-        return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
+        return decode_response(msgspec.json.Decoder(model).decode, response.body, path)
 
     async def list_pages(
         self,
@@ -163,67 +142,26 @@ class Client:
         selection: Selection = EVERYTHING,
         priority: RequestPriority = RequestPriority.NORMAL,
         may_matter: Callable[[bytes], bool] | None = None,
+        ahead: bool = False,
     ) -> AsyncIterator[ListPage[T]]:
-        """Read a collection page by page, consistently: all pages show the resourceVersion of the last page.
+        """Read a collection page by page, see `PageReader`.
 
-        When the server has dropped the snapshot behind the continue token (410 after a few minutes), the list restarts
-        without pagination, as in client-go: a list that was too slow in pages would be too slow again.
-
-        No page is longer than `PAGE_BYTES_MAX`; where objects are large, pages have fewer objects. An object that is
-        longer itself is among the unreadable ones. Raises `ResponseTooLarge` if an unpaginated list is longer than
-        `LIST_BYTES_MAX`.
-
-        ``may_matter`` tells by the JSON of an object whether the object is to be decoded; others are left out.
+        ``may_matter`` tells by the JSON of an object, or of a whole page, whether the object is to be decoded; others
+        are left out. ``ahead``: a page is requested before the page before it is decoded.
         """
-        codec = codec_of(resource, model)
-        query, page_size = selection.query(), PAGE_SIZE
-        token = ""
-        while True:
-            request = Request(
-                method="GET",
-                path=resource.path(selection.namespace),
-                query=query | ({"limit": str(page_size)} if page_size else {}) | ({"continue": token} if token else {}),
-                accept=codec.accept_list,
-                max_bytes=PAGE_BYTES_MAX if page_size else LIST_BYTES_MAX,
-                timeout=READ_TIMEOUT,
-            )
-            try:
-                response = await self._sender.send(
-                    request, subject=resource.label, label=resource.label, priority=priority
-                )
-            except Expired:
-                if not token:
-                    raise
-                page_size, token = _UNPAGED, ""
-                continue
-            except ResponseTooLarge:
-                if page_size == _UNPAGED:
-                    raise
-                if page_size > 1:
-                    page_size = max(1, page_size // PAGE_SHRINK_FACTOR)
-                    continue
-                page = await self._identify_one(request, resource, priority=priority, first=not token)
-            else:
-                page = _decoded(
-                    partial(codec.page, first=not token, may_matter=may_matter), response.body, resource.label
-                )
-                if page_size:
-                    page_size = _next_page_size(page_size, len(response.body))
-                del response
-            yield page
-            token = page.token
-            if not token:
-                return
-
-    async def _identify_one(
-        self, request: Request, resource: Resource, *, priority: RequestPriority, first: bool
-    ) -> ListPage[Any]:
-        """Read the page of one object that is longer than a page may be: only its identity, as an unreadable object."""
-        codec = codec_of(resource, PartialObjectMetadata)
-        response = await self._sender.send(
-            replace(request, accept=codec.accept_list), subject=resource.label, label=resource.label, priority=priority
+        reader = PageReader(
+            partial(self._sender.send, subject=resource.label, label=resource.label, priority=priority),
+            Request(
+                method="GET", path=resource.path(selection.namespace), query=selection.query(), timeout=READ_TIMEOUT
+            ),
+            codec_of(resource, model),
+            label=resource.label,
+            may_matter=may_matter,
+            ahead=ahead,
         )
-        return _decoded(partial(identify_page, first=first, size=PAGE_BYTES_MAX), response.body, resource.label)
+        async with aclosing(reader.pages()) as pages:
+            async for page in pages:
+                yield page
 
     async def current_resource_version(self, resource: Resource, *, selection: Selection = EVERYTHING) -> str:
         """Return the resourceVersion that a list would have now."""
@@ -238,7 +176,7 @@ class Client:
         response = await self._sender.send(
             request, subject=resource.label, label=resource.label, priority=RequestPriority.NORMAL
         )
-        return _decoded(partial(codec.page, first=True), response.body, resource.label).resource_version
+        return decode_response(partial(codec.page, first=True), response.body, resource.label).resource_version
 
     def watch(
         self,
@@ -417,7 +355,7 @@ class Client:
             timeout=timeout_seconds,
         )
         response = await self._sender.send(write, subject=subject, label=label, priority=priority)
-        return _decoded(codec.one, response.body, subject)
+        return decode_response(codec.one, response.body, subject)
 
     async def replace(  # noqa: PLR0913 - keyword-only, and each is one property of a replacement
         self,
@@ -546,7 +484,7 @@ class Client:
             timeout=timeout_seconds,
         )
         response = await self._sender.send(request, subject=write.subject, label=write.label, priority=priority)
-        return _decoded(codec.one, response.body, write.subject)
+        return decode_response(codec.one, response.body, write.subject)
 
     async def version(self) -> ServerVersion:
         """Return the version of the API server."""
@@ -561,20 +499,6 @@ class Client:
             return (await self.version()).git_version
         except ApiError:
             return ""
-
-
-def _decoded(decode: Callable[[bytes], T], body: bytes, subject: str) -> T:
-    """Return the decoded body; raise `UnreadableResponse` if it does not decode."""
-    try:
-        return decode(body)
-    except RESPONSE_DECODE_ERRORS as error:
-        raise UnreadableResponse(subject, error) from error
-
-
-def _next_page_size(page_size: int, page_bytes: int) -> int:
-    """Return the number of objects in the next page: more of them, up to `PAGE_SIZE`, if that many may fit."""
-    fitting = page_size * (PAGE_BYTES_MAX // 2) // max(1, page_bytes)
-    return max(1, min(PAGE_SIZE, fitting, page_size * PAGE_GROWTH_FACTOR)) if page_size < PAGE_SIZE else page_size
 
 
 def _label(resource: Resource, subresource: str | None) -> str:

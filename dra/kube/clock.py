@@ -34,9 +34,9 @@ SYSTEM: Final = SystemClock()
 
 def rfc3339(wall: datetime) -> str:
     """Return `wall` as a metav1.Time, which has whole seconds."""
-    return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{wall.astimezone(UTC).isoformat(timespec='seconds')[:19]}Z"
 
 
 def rfc3339_micro(wall: datetime) -> str:
-    """Return `wall` as a metav1.MicroTime, which has exactly six decimals (``isoformat`` omits them when zero)."""
-    return wall.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return `wall` as a metav1.MicroTime, which has exactly six decimals."""
+    return f"{wall.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from dra.kube.errors import UnreadableResponse
 from dra.kube.object_sizes import (
     LARGE_OBJECT_BYTES,
     LARGE_PLAIN_OBJECT_BYTES,
@@ -48,7 +49,7 @@ class ApiObject(Protocol):
 T = TypeVar("T")
 
 _METADATA_ONLY: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-_METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST_ONLY: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Accept header for metadata only. Aggregated API servers may not support this form; the whole object then decodes to
 the same struct."""
 
@@ -113,6 +114,30 @@ class ListPage(Generic[T]):
     """Memory of the large items, by their position."""
 
 
+class SplitPage(_List[msgspec.Raw], frozen=True):
+    """A page of a list whose objects are not decoded yet; what follows after the page is known."""
+
+    @property
+    def token(self) -> str:
+        """The continue token; empty on the last page."""
+        return self.metadata.continue_
+
+
+def split_page(body: bytes, *, may_matter: Callable[[bytes], bool] | None = None) -> SplitPage:
+    """Split a page into its objects; without the objects that do not matter, by their JSON.
+
+    A page whose whole JSON does not matter has no object that does: ``may_matter`` looks for parts of the JSON.
+    """
+    listed = _SPLIT_PAGE.decode(body)
+    if may_matter is None:
+        return listed
+    items = listed.items or () if may_matter(body) else ()
+    return SplitPage(metadata=listed.metadata, items=[item for item in items if may_matter(bytes(item))])
+
+
+_SPLIT_PAGE: Final = msgspec.json.Decoder(SplitPage)
+
+
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[T]):
     """Accept headers and decoders for the objects of one kind."""
@@ -135,16 +160,17 @@ class Codec(Generic[T]):
     """
 
     def page(self, body: bytes, *, first: bool, may_matter: Callable[[bytes], bool] | None = None) -> ListPage[T]:
-        """Decode a page of a list; without the objects that do not matter, by their JSON."""
-        listed = _RAW_LIST.decode(body)
+        """Decode a page of a list, see `split_page`."""
+        return self.decode_page(split_page(body, may_matter=may_matter), first=first)
+
+    def decode_page(self, listed: SplitPage, *, first: bool) -> ListPage[T]:
+        """Decode the objects of a page."""
         meta = listed.metadata
         items: list[T] = []
         unreadable: list[ObjectIdentity] = []
         too_large: dict[Key, str] = {}
         sizes: dict[int, int] = {}
         for item in listed.items or ():
-            if may_matter is not None and not may_matter(bytes(item)):
-                continue
             try:
                 obj = self.one(item)
             except OBJECT_DECODE_ERRORS as error:
@@ -179,7 +205,6 @@ def raise_recursion_limit() -> None:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 2 * NESTING_MAX))
 
 
-_RAW_LIST: Final = msgspec.json.Decoder(_List[msgspec.Raw])
 _IDENTIFIED: Final = msgspec.json.Decoder(_Identified)
 _CONTENT: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -201,6 +226,14 @@ def identify_page(body: bytes, *, first: bool, size: int) -> ListPage[Any]:
     return ListPage([], meta.resource_version, meta.continue_, first, identities, reasons)
 
 
+def decode_response(decode: Callable[[bytes], T], body: bytes, subject: str) -> T:
+    """Return the decoded body; raise `UnreadableResponse` if it does not decode."""
+    try:
+        return decode(body)
+    except RESPONSE_DECODE_ERRORS as error:
+        raise UnreadableResponse(subject, error) from error
+
+
 @functools.lru_cache(maxsize=256)
 def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a type; caches want them hashable
     if model is UnstructuredObject:
@@ -215,7 +248,7 @@ def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a ty
     if model is RawObject:
         return Codec(_undecoded, large_bytes=LARGE_OBJECT_BYTES, memory=_memory, reduce=_reduced)
     one = msgspec.json.Decoder(model).decode
-    accepts = (_METADATA_ONLY, _METADATA_LIST_ONLY) if model is PartialObjectMetadata else (JSON, JSON)
+    accepts = (_METADATA_ONLY, METADATA_LIST_ONLY) if model is PartialObjectMetadata else (JSON, JSON)
     if issubclass(model, BoundedObject):
         return Codec(
             functools.partial(_bounded, one),

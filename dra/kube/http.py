@@ -16,10 +16,10 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 
 from dra.kube.credentials import Credentials, RestConfig
 from dra.kube.errors import ResponseTooLarge, Unreachable, raise_for_status, truncated
@@ -107,7 +107,7 @@ class HttpTransport:
     def _limited(self, request: Request) -> Request:
         if self._timeout_max is None or request.timeout <= self._timeout_max:
             return request
-        return replace(request, timeout=self._timeout_max)
+        return msgspec.structs.replace(request, timeout=self._timeout_max)
 
     async def close(self) -> None:
         """Close all connections to the API server."""

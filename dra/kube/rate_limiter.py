@@ -85,9 +85,13 @@ class RateLimiter:
         """Return the number of requests that wait for a token."""
         return len(self._queue)
 
+    def try_acquire(self, priority: RequestPriority = RequestPriority.NORMAL) -> bool:
+        """Take the right to send one request if nobody waits for it and it need not be waited for."""
+        return not self._queue and self._take(priority) == 0.0
+
     async def acquire(self, priority: RequestPriority = RequestPriority.NORMAL) -> None:
         """Wait for the right to send one request."""
-        if not self._queue and self._take(priority) == 0.0:
+        if self.try_acquire(priority):
             return
         granted = asyncio.get_running_loop().create_future()
         heapq.heappush(self._queue, (priority, next(self._arrivals), granted))

@@ -6,6 +6,7 @@ such as ``..`` or ``x/status`` would direct a request, with the rights of this p
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from dra.model.meta import Key
@@ -72,12 +73,14 @@ class Resource:
         return "/".join(parts)
 
 
+@lru_cache(maxsize=1024)
 def group_path(group: str, version: str | None = None) -> str:
     """Return the path of an API group ("" is the core group), or of one version of the group."""
     root = f"/apis/{_subdomain(group, 'group')}" if group else "/api"
     return f"{root}/{_label(version, 'version')}" if version is not None else root
 
 
+@lru_cache(maxsize=1024)
 def _label(text: str, role: str) -> str:
     """Return `text` if it is a DNS-1123 label; else raise `InvalidNameError`."""
     if len(text) > _LABEL_MAX or not _LABEL_PATTERN.fullmatch(text):

@@ -8,8 +8,9 @@ reads again and decides again.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Final, TypeAlias
+
+import msgspec
 
 from dra.kube.backoff import Backoff
 from dra.kube.clock import Clock
@@ -61,7 +62,7 @@ class Sender:
             left = await self._acquire_slot(priority, deadline, subject)
             try:
                 try:
-                    return await self._exchange(replace(request, timeout=left), subject, label)
+                    return await self._exchange(msgspec.structs.replace(request, timeout=left), subject, label)
                 finally:
                     if priority is not RequestPriority.LEADERSHIP:
                         self._slots.release()
@@ -105,20 +106,16 @@ class Sender:
 
         The caller must release the slot, except for LEADERSHIP.
         """
-        message = ""
-        try:
-            async with asyncio.timeout(deadline - self._clock.now()):
-                await self._limiter.acquire(priority)
-                if priority is not RequestPriority.LEADERSHIP:
-                    message = f"not sent in time: {MAX_IN_FLIGHT} requests are in progress and the API server is slow"
-                    await self._slots.acquire()
-        except TimeoutError:
-            waiting = self._limiter.waiting
-            message = message or f"not sent in time: {waiting} requests wait for the rate limit; raise qps and burst"
-            raise Unreachable(subject, message, outcome_unknown=False) from None
+        granted = self._limiter.try_acquire(priority)
+        needs_slot = priority is not RequestPriority.LEADERSHIP
+        if granted and not (needs_slot and self._slots.locked()):  # nearly always, and a timer would be costly
+            if needs_slot:
+                await self._slots.acquire()
+        else:
+            await self._wait_for_slot(priority, deadline, subject, granted=granted)
         left = deadline - self._clock.now()
         if left <= 0.0:
-            if priority is not RequestPriority.LEADERSHIP:
+            if needs_slot:
                 self._slots.release()
             raise Unreachable(
                 subject,
@@ -126,6 +123,21 @@ class Sender:
                 outcome_unknown=False,
             )
         return left
+
+    async def _wait_for_slot(self, priority: RequestPriority, deadline: float, subject: str, *, granted: bool) -> None:
+        """Wait for the rate limiter, unless it has granted the request already, and for a slot."""
+        message = ""
+        try:
+            async with asyncio.timeout(deadline - self._clock.now()):
+                if not granted:
+                    await self._limiter.acquire(priority)
+                if priority is not RequestPriority.LEADERSHIP:
+                    message = f"not sent in time: {MAX_IN_FLIGHT} requests are in progress and the API server is slow"
+                    await self._slots.acquire()
+        except TimeoutError:
+            waiting = self._limiter.waiting
+            message = message or f"not sent in time: {waiting} requests wait for the rate limit; raise qps and burst"
+            raise Unreachable(subject, message, outcome_unknown=False) from None
 
     async def _exchange(self, request: Request, subject: str, label: str) -> Response:
         """Send the request one time, without retries."""

@@ -6,8 +6,9 @@ nothing of an HTTP library, and must be able to express everything that a server
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 JSON: Final = "application/json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -18,13 +19,12 @@ JSON_PATCH: Final = "application/json-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request as the server sees it, without credentials: the transport adds them."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes | None = None
     content_type: str | None = None
     accept: str = JSON
@@ -36,8 +36,7 @@ class Request:
     """Seconds until the response is complete (`Transport.send`) or begins (`Transport.stream`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, gc=False):
     """A complete response of any status; `headers` has lower-case names."""
 
     status: int

@@ -3,6 +3,9 @@
 Events come in thousands, reconciliations concern whole objects: a key occurs once in the queue, however often it was
 added. A key is reconciled by one worker at a time; a key that is added while being reconciled is reconciled again. Keys
 are ordered by due time, then by arrival: nothing depends on hashes, so a seed replays.
+
+Keys that an event has added and keys whose time has come take turns where both are due. Thousands of claims can be due
+at one time, a hundred seconds after a controller has taken over; a pod that appears then must not wait for all of them.
 """
 
 import asyncio
@@ -11,7 +14,7 @@ import itertools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn, TypeAlias, TypeVar
 
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
@@ -33,6 +36,9 @@ MAX_BATCH_DELAY: Final = 1.0
 CPU_SHARE: Final = 0.05
 """Share of a core that the reconciliations of one key may take: a claim of ten thousand pods takes a twentieth of a
 core and not all of it."""
+
+_Entry: TypeAlias = tuple[float, int, K]
+"""Due time, arrival, key."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -62,7 +68,15 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._batch_delay = batch_delay
         self._due: dict[K, float] = {}
-        self._heap: list[tuple[float, int, K]] = []
+        self._added: set[K] = set()
+        """Keys in the queue that an event has added."""
+
+        self._heaps: tuple[list[_Entry[K]], list[_Entry[K]]] = ([], [])
+        """The keys that a time has made due, and those that an event has added: indexed by whether one has."""
+
+        self._last_by_event = False
+        """Whether the last key was one that an event had added."""
+
         self._order = itertools.count()
         self._running: dict[K, float] = {}
         self._batch_delays: dict[K, float] = {}
@@ -76,43 +90,65 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Add a key after an event."""
-        self.add_at(key, self._clock.now() + self._batch_delays.get(key, self._batch_delay))
+        self._enter(key, self._clock.now() + self._batch_delays.get(key, self._batch_delay), by_event=True)
 
     def add_at(self, key: K, when: float) -> None:
         """Add a key that is due at ``when``; an earlier due time of the key stays. Infinity adds nothing."""
-        if when == math.inf:
-            return
+        if when != math.inf:
+            self._enter(key, when, by_event=key in self._added)
+
+    def _enter(self, key: K, when: float, *, by_event: bool) -> None:
         if key in self._running:
             self._running[key] = min(self._running[key], when)
             return
-        if when < self._due.get(key, math.inf):
-            self._due[key] = when
-            heapq.heappush(self._heap, (when, next(self._order), key))
-            self._compact()
-            if self._heap[0][2] == key:
-                self._changed.set()
+        due = self._due.get(key, math.inf)
+        if when >= due and by_event == (key in self._added):
+            return
+        when = self._due[key] = min(when, due)
+        if by_event:
+            self._added.add(key)
+        heap = self._heaps[by_event]
+        heapq.heappush(heap, (when, next(self._order), key))
+        self._compact(by_event=by_event)
+        if heap[0][2] == key:
+            self._changed.set()
 
     async def get(self) -> K:
         """Wait for the next key that is due."""
         while True:
             self._changed.clear()
             now = self._clock.now()
-            while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-                heapq.heappop(self._heap)  # superseded by an earlier due time
-            if self._heap and self._heap[0][0] <= now:
-                _, _, key = heapq.heappop(self._heap)
+            times = self._next_time(by_event=False), self._next_time(by_event=True)
+            if min(times) <= now:
+                self._last_by_event = not self._last_by_event if max(times) <= now else times[True] <= now
+                _, _, key = heapq.heappop(self._heaps[self._last_by_event])
                 del self._due[key]
+                self._added.discard(key)
                 self._running[key] = math.inf
                 return key
             try:
-                async with asyncio.timeout(self._heap[0][0] - now if self._heap else None):
+                async with asyncio.timeout(None if min(times) == math.inf else min(times) - now):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
+    def _next_time(self, *, by_event: bool) -> float:
+        """Return the due time of the first key of a heap, infinity if there is none."""
+        heap = self._heaps[by_event]
+        while heap and not self._is_current(heap[0], by_event=by_event):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else math.inf
+
+    def _is_current(self, entry: _Entry[K], *, by_event: bool) -> bool:
+        """Return whether an entry is not superseded by an earlier due time or by an event."""
+        when, _, key = entry
+        return self._due.get(key) == when and (key in self._added) == by_event
+
     def done(self, key: K) -> None:
         """Mark a key as reconciled."""
-        self.add_at(key, self._running.pop(key))
+        when = self._running.pop(key)
+        if when != math.inf:
+            self._enter(key, when, by_event=True)
 
     def set_cost(self, key: K, seconds: float) -> None:
         """Set the batch delay of a key in proportion to the seconds of computation that its reconciliation took."""
@@ -150,8 +186,9 @@ class WorkQueue(Generic[K]):
         if again is not None:
             self.add_at(key, again)
 
-    def _compact(self) -> None:
-        """Drop superseded entries when they are most of the heap: some keys are due in twenty minutes."""
-        if len(self._heap) > 4 * len(self._due) + 64:
-            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
-            heapq.heapify(self._heap)
+    def _compact(self, *, by_event: bool) -> None:
+        """Drop superseded entries when they are most of a heap: some keys are due in twenty minutes."""
+        heap = self._heaps[by_event]
+        if len(heap) > 4 * len(self._due) + 64:
+            heap[:] = [entry for entry in heap if self._is_current(entry, by_event=by_event)]
+            heapq.heapify(heap)

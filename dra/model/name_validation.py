@@ -14,6 +14,13 @@ _DNS1123_SUBDOMAIN: Final = rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*"
 _QUALIFIED_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _C_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
+_DNS1123_LABEL_PATTERN: Final = re.compile(_DNS1123_LABEL)
+_DNS1035_LABEL_PATTERN: Final = re.compile(_DNS1035_LABEL)
+_DNS1123_SUBDOMAIN_PATTERN: Final = re.compile(_DNS1123_SUBDOMAIN)
+_QUALIFIED_NAME_PATTERN: Final = re.compile(_QUALIFIED_NAME)
+_LABEL_VALUE_PATTERN: Final = re.compile(f"({_QUALIFIED_NAME})?")
+_C_IDENTIFIER_PATTERN: Final = re.compile(_C_IDENTIFIER)
+_CONFIG_MAP_KEY_PATTERN: Final = re.compile(_CONFIG_MAP_KEY)
 _ENV_VAR_NAME: Final = re.compile(r"[ -<>-~]+")
 _SEMVER_PART: Final = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _SEMVER: Final = re.compile(
@@ -57,7 +64,7 @@ def _max_length_error(limit: int) -> str:
 def dns1123_label(text: str) -> list[str]:
     """Return the faults of a DNS label (RFC 1123): namespaces, devices, requests, containers."""
     errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
-    if not re.fullmatch(_DNS1123_LABEL, text):
+    if not _DNS1123_LABEL_PATTERN.fullmatch(text):
         errors.append(_regex_error(_DNS1123_LABEL_ERROR, _DNS1123_LABEL, "my-name", "123-abc"))
     return errors
 
@@ -65,7 +72,7 @@ def dns1123_label(text: str) -> list[str]:
 def dns1035_label(text: str) -> list[str]:
     """Return the faults of a DNS label that begins with a letter (RFC 1035): names of kinds and resources."""
     errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
-    if not re.fullmatch(_DNS1035_LABEL, text):
+    if not _DNS1035_LABEL_PATTERN.fullmatch(text):
         errors.append(_regex_error(_DNS1035_LABEL_ERROR, _DNS1035_LABEL, "my-name", "abc-123"))
     return errors
 
@@ -73,7 +80,7 @@ def dns1035_label(text: str) -> list[str]:
 def dns1123_subdomain(text: str) -> list[str]:
     """Return the faults of a DNS subdomain (RFC 1123): the names of most objects."""
     errors = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
-    if not re.fullmatch(_DNS1123_SUBDOMAIN, text):
+    if not _DNS1123_SUBDOMAIN_PATTERN.fullmatch(text):
         errors.append(_regex_error(_DNS1123_SUBDOMAIN_ERROR, _DNS1123_SUBDOMAIN, "example.com"))
     return errors
 
@@ -99,7 +106,7 @@ def qualified_name(text: str) -> list[str]:
         errors.append(f"name part {_EMPTY_ERROR}")
     elif len(name) > _LABEL_MAX_LENGTH:
         errors.append(f"name part {_max_length_error(_LABEL_MAX_LENGTH)}")
-    if not re.fullmatch(_QUALIFIED_NAME, name):
+    if not _QUALIFIED_NAME_PATTERN.fullmatch(name):
         errors.append(
             "name part " + _regex_error(_QUALIFIED_NAME_ERROR, _QUALIFIED_NAME, "MyName", "my.name", "123-abc")
         )
@@ -109,7 +116,7 @@ def qualified_name(text: str) -> list[str]:
 def label_value(text: str) -> list[str]:
     """Return the faults of a label value."""
     errors = [_max_length_error(_LABEL_MAX_LENGTH)] if len(text) > _LABEL_MAX_LENGTH else []
-    if not re.fullmatch(f"({_QUALIFIED_NAME})?", text):
+    if not _LABEL_VALUE_PATTERN.fullmatch(text):
         sentence = f"a valid label must be an empty string or {_QUALIFIED_NAME_ERROR.removeprefix('must ')}"
         errors.append(_regex_error(sentence, f"({_QUALIFIED_NAME})?", "MyValue", "my_value", "12345"))
     return errors
@@ -117,7 +124,7 @@ def label_value(text: str) -> list[str]:
 
 def c_identifier(text: str) -> list[str]:
     """Return the faults of a C identifier: the name part of a device attribute."""
-    if re.fullmatch(_C_IDENTIFIER, text):
+    if _C_IDENTIFIER_PATTERN.fullmatch(text):
         return []
     sentence = (
         "a valid C identifier must start with alphabetic character or '_', "
@@ -129,7 +136,7 @@ def c_identifier(text: str) -> list[str]:
 def config_map_key(text: str) -> list[str]:
     """Return the faults of a key in a ConfigMap or Secret."""
     errors = [_max_length_error(_SUBDOMAIN_MAX_LENGTH)] if len(text) > _SUBDOMAIN_MAX_LENGTH else []
-    if not re.fullmatch(_CONFIG_MAP_KEY, text):
+    if not _CONFIG_MAP_KEY_PATTERN.fullmatch(text):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
         errors.append(_regex_error(sentence, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name"))
     if text in (".", ".."):

@@ -128,14 +128,18 @@ class Pod(BoundedObject, frozen=True):
     @property
     def gates(self) -> tuple[str, ...]:
         """The names of the remaining scheduling gates of the pod."""
-        return tuple(gate.name for gate in self.spec.scheduling_gates or ())
+        gates = self.spec.scheduling_gates
+        return tuple(gate.name for gate in gates) if gates else ()
 
     @property
     def gang(self) -> str:
         """The name of the group of pods that a scheduler other than kube-scheduler schedules together; or empty."""
-        annotations, labels = self.metadata.annotations or {}, self.metadata.labels or {}
-        named = (*(annotations.get(key) for key in GANG_ANNOTATIONS), *(labels.get(key) for key in GANG_LABELS))
-        return next(filter(None, named), "")
+        for texts, keys in ((self.metadata.annotations, GANG_ANNOTATIONS), (self.metadata.labels, GANG_LABELS)):
+            if texts:
+                for key in keys:
+                    if name := texts.get(key):
+                        return name
+        return ""
 
     def condition(self, kind: str) -> PodCondition | None:
         """Return the condition of the given type, if the pod has it."""
@@ -155,7 +159,8 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
     extended = pod.status.extended_resource_claim_status
     if not pod.spec.resource_claims and extended is None:
         return ()
-    generated = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
+    statuses = pod.status.resource_claim_statuses
+    generated = {s.name: s.resource_claim_name for s in statuses} if statuses else {}
     named = [entry.resource_claim_name or generated.get(entry.name) for entry in pod.spec.resource_claims or ()]
     if extended is not None:
         named.append(extended.resource_claim_name)

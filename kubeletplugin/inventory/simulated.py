@@ -4,6 +4,7 @@ The file is re-read whenever it changes: GPUs become unhealthy and recover, vani
 invalid file is refused with the path of the field; later, the last valid state stays, and the log reports the error.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from pathlib import Path
@@ -13,9 +14,10 @@ from uuid import NAMESPACE_DNS, uuid5
 import msgspec
 
 from kubeletplugin.inventory.gpu_use import GpuUse
-from kubeletplugin.inventory.gpus import Gpu, GpuFault, poll_changes
+from kubeletplugin.inventory.gpus import Gpu, GpuFault
 from kubeletplugin.inventory.node_file import GpuGroup, NodeInventory, parse_node_inventory
 from kubeletplugin.inventory.nvidia import NVIDIA
+from kubeletplugin.ticks import until_tick
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +62,14 @@ class SimulatedGpuInventory:
             log.warning("%s; the GPUs stay unchanged", error)
         return self._gpus
 
-    def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
-        """Yield whenever the GPUs in the file change."""
-        return poll_changes(self.read, known, every=self._every)
+    async def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
+        """Yield whenever the GPUs in the file change; only a changed file is worth a thread."""
+        while True:
+            await asyncio.sleep(until_tick(self._every))
+            now = self._gpus if self._signature() == self._seen else await asyncio.to_thread(self.read)
+            if now != known:
+                known = now
+                yield
 
     def mark(self) -> Hashable:
         """Return a fingerprint of the file."""

@@ -1,6 +1,7 @@
 """Validates the metadata of all objects: names, labels, annotations, owner references, finalizers."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from dra.model import name_validation
@@ -65,9 +66,21 @@ def validate_labels(path: str, values: Mapping[str, str]) -> list[FieldError]:
     """Return the errors of labels; an error of a value shows the value, and its path does not name the key."""
     causes = []
     for key, value in values.items():
+        if len(key) + len(value) <= _LONGEST_KNOWN_LABEL and _is_valid_label(key, value):
+            continue
         causes += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key))
         causes += field_errors.invalid_for_each(path, value, name_validation.label_value(value))
     return causes
+
+
+_LONGEST_KNOWN_LABEL: Final = 512
+"""Length of a label up to which it is remembered whether it is valid: the valid ones are shorter."""
+
+
+@lru_cache(maxsize=4096)
+def _is_valid_label(key: str, value: str) -> bool:
+    """Report whether a label has no errors; each write of an object validates all of its labels."""
+    return not name_validation.qualified_name(key) and not name_validation.label_value(value)
 
 
 def _validate_owner_references(owners: list[Object], path: str) -> list[FieldError]:

@@ -29,6 +29,12 @@ from localplane.nodes.node_objects import (
 
 RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
 
+STATUS_SECONDS: Final = 1.0
+"""Seconds until a node status is written again that says otherwise (the real kubelet: up to 10).
+
+Without a pause, a kubelet and a node controller that lags behind overwrite each other's conditions for ever.
+"""
+
 
 @dataclass(slots=True)
 class Machine:
@@ -106,13 +112,14 @@ class Machines:
 
     def resume(self, name: str) -> None:
         """Let a silent machine register again and renew its lease."""
-        self._machines[name].silent = False
-        self.renew(name)
+        machine = self._machines[name]
+        machine.silent, machine.registered = False, False
+        self._queue.add(name)
 
     def renew(self, name: str) -> None:
-        """Write a machine's node status again, because the Node says otherwise."""
+        """Write a machine's node status again in a moment, because the Node says otherwise."""
         self._machines[name].registered = False
-        self._queue.add(name)
+        self._queue.add_at(name, self._clock.now() + STATUS_SECONDS)
 
     async def _sync(self, name: str) -> float | None:
         """Write what is due for a machine; return when the next write is due."""

@@ -87,7 +87,7 @@ class AdminHandler:
             },
             "beside": dict(self._sibling_processes),
             "revision": self._server.store.revision,
-            "objects": sum(len(self._server.store.snapshot(name)) for name in self._server.store.collections()),
+            "objects": sum(len(self._server.store.scan(name)) for name in self._server.store.collections()),
         }
 
     def _rules(self) -> dict[str, Any]:

@@ -144,8 +144,7 @@ class StructDecoder:
                     if decoded is not OMITTED:
                         out[key] = decoded
                 elif (take := scalar.get(key)) is not None:
-                    decoded = take(item)
-                    if decoded is not OMITTED:
+                    if item is not None and (decoded := take(item)) is not OMITTED:
                         out[key] = decoded
                 else:
                     warnings.append(f'unknown field "{prefix}{key}"')
@@ -424,7 +423,7 @@ def _require_type(wanted: type, go: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def _decode_time(read: Callable[[str], str], value: Any) -> str:  # noqa: ANN401
-    return read(_require_type(str, "string", value))
+    return read(value) if type(value) is str else _require_type(str, "string", value)
 
 
 _RESOURCE_LIST: Final = "v1.ResourceList"

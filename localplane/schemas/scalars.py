@@ -5,6 +5,7 @@ Each function returns the value as a server would encode it again, and raises `S
 
 import binascii
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -103,6 +104,7 @@ _ZONE_LAYOUT: Final = ("Z07:00", r"Z|[+-]\d\d:\d\d")
 _TIME_PATTERN: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
+_CANONICAL_MICRO_TIME: Final = re.compile(r"[1-9]\d{3}-\d\d-\d\dT(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII)
 _TIME_FIELDS: Final = ("year", "month", "day", "hour", "minute", "second")
 _TIME_LIMITS: Final = ((0, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59))
 
@@ -118,6 +120,10 @@ def decode_time(value: str) -> str:
 @lru_cache(maxsize=4096)
 def decode_micro_time(value: str) -> str:
     """Return a MicroTime as Go encodes it: UTC, microseconds."""
+    if _CANONICAL_MICRO_TIME.fullmatch(value):  # all but unusual ones, and each is another one
+        with suppress(ValueError):  # the day may not exist
+            datetime.fromisoformat(value)
+            return value
     layout = "2006-01-02T15:04:05.000000Z07:00"
     _check_layout(value, layout, (*_TIME_LAYOUT, (".000000", r"\.\d{6}"), _ZONE_LAYOUT))
     return _parse_instant(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -30,7 +30,7 @@ def test_requests_are_counted_by_account_from_an_offset_on(tmp_path):
 
 def test_components_of_the_cluster_are_not_counted_as_the_sides_own():
     turns = [
-        Turn(rate, {"extender": cost, "apiserver": 20.0, "etcd": 3.0}, {"extender: patch": 1.0, "rare": 0.05})
+        Turn(rate, {"extender": cost, "apiserver": 20.0, "etcd": 3.0}, {}, {"extender: patch": 1.0, "rare": 0.05})
         for rate, cost in ((10.0, 4.0), (12.0, 6.0), (20.0, 5.0))
     ]
     lines = placed_rows.table({(50, "ours"): turns})

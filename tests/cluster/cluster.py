@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from tests.cluster import binaries, fake_nodes, kubeconfig
+from tests.cluster import binaries, fake_nodes, keys, kubeconfig
 from tests.cluster.components import USERS, CommandLines, Ports
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.options import Component, Options
@@ -164,8 +163,8 @@ class Cluster:
         return self.folder.process(name, commands.scheduler(), ready=lambda: healthy(port, "/readyz"), grace=GRACE)
 
     def _write_credentials(self) -> None:
-        key = self._commands.service_account_key
-        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)  # noqa: S607
+        keys.write_key(self._commands.service_account_key)
+        keys.write_certificate(self._commands.certificates)
         lines = [f'{self._tokens[name]},{user},{name},"{group}"\n' for name, (user, group) in USERS.items()]
         self._commands.tokens.touch(mode=0o600)
         self._commands.tokens.write_text("".join(lines), encoding="utf-8")

@@ -51,7 +51,7 @@ class CommandLines:
 
     @property
     def certificates(self) -> Path:
-        """The certificate that the API server signs for itself; it is its own authority and valid for 127.0.0.1."""
+        """The certificate of the API server; it is its own authority and valid for 127.0.0.1."""
         return self.folder / "apiserver" / "apiserver.crt"
 
     @property

@@ -12,6 +12,7 @@ from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
+from controller.node_reads import NodeReads
 from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
 from dra.engine.claims.claim_cache import ClaimCache
@@ -76,6 +77,7 @@ def writer_of(cluster, world, clock, runtime_of):
             cache=world,
             workloads=WorkloadReader(runtime.client, cache=world, rules={}, clock=clock),
             placements=PlacementReader(runtime, informers, cache=world),
+            nodes=NodeReads(runtime, informers, claims=world),
         )
         claims = Claims(runtime, informers, cache=world, lookups=lookups, policy=REPLACE)
 

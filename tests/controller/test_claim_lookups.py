@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from dra.engine.claims import claim_holders
@@ -15,13 +14,10 @@ from dra.engine.claims.actions import (
 from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.view import EntryKind
 from dra.kube.errors import Unreachable
-from dra.model.nodes import Node
 from tests.controller.claim_writes import ALLOCATION, USES, pod, served, with_an_allocated_claim
-from tests.controller.cluster import CLAIMS, NODES, PODS
+from tests.controller.cluster import CLAIMS, PODS
 from tests.dra.engine.examples import JOB, KEY, NAMESPACE, uid
 from tests.dra.kube.scripted import refusal
-
-READY = {"nodeInfo": {"bootID": "boot-1"}, "conditions": [{"type": "Ready", "status": "True"}]}
 
 
 @pytest.fixture
@@ -60,28 +56,10 @@ async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bou
     assert [e.kind for e in world.view(KEY, now=0.0).entries] == [EntryKind.LIVE]
 
 
-@pytest.mark.parametrize(
-    ("status", "lost"),
-    [
-        pytest.param(READY, [], id="its-kubelet-reports-in"),
-        pytest.param({**READY, "conditions": []}, ["n1"], id="its-kubelet-does-not"),
-        pytest.param(None, [], id="there-is-no-such-node"),
-    ],
-)
-async def test_the_node_of_a_vanished_pod_is_read_live(cluster, world, writer_of, status, lost):
-    served(cluster, world)
-    world.observe_node(msgspec.convert(cluster.put(NODES, "", "n1", status=READY), Node), now=0.0)
-    cluster.drop(NODES, "", "n1")
-    world.observe_pod(pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"}), now=0.0)
-    world.forget_pod(uid("a"))
-    view = world.view(KEY, now=-1000.0)
-    assert [each.node for each in view.vanished] == ["n1"]
-    cluster.put(NODES, "", "n2", status=READY)
-    if status is not None:
-        cluster.put(NODES, "", "n1", status=status)
+async def test_a_question_about_a_node_is_handed_on_and_holds_up_no_worker(cluster, world, writer_of):
+    view = served(cluster, world)
     await writer_of().apply(ClaimPlan(actions=(LookUpNode(claim=KEY, node="n1"),)), view=view)
-    after = world.view(KEY, now=0.0)
-    assert ([each.name for each in after.lost_nodes], after.vanished) == (lost, ())
+    assert not cluster.requests
 
 
 async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):

@@ -1,4 +1,6 @@
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,10 @@ from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, temporary_p
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "x.json"
+
+
+def draft_of(path):
+    return Path(temporary_path(os.fspath(path)))
 
 
 @pytest.mark.parametrize("sync", [True, False])
@@ -29,12 +35,12 @@ def test_a_crash_behind_a_step_leaves_what_the_step_says(path, step):
     write_atomically(path, b"new", mode=0o600, sync=True, previous=previous, steps=done)
     content = path.read_bytes().decode()
     assert step.leaves.startswith(f"the {content} content")
-    assert ("draft" in step.leaves) == temporary_path(path).exists()
+    assert ("draft" in step.leaves) == draft_of(path).exists()
     assert ("both names" in step.leaves) == (previous.exists() and previous.samefile(path))
 
 
 def test_a_draft_that_a_crash_left_is_taken_over(path):
-    temporary_path(path).write_bytes(b"a half that is longer than the whole")
+    draft_of(path).write_bytes(b"a half that is longer than the whole")
     write_atomically(path, b"one", mode=0o600, sync=False)
     assert path.read_bytes() == b"one"
     assert [each.name for each in path.parent.iterdir()] == ["x.json"]
@@ -43,7 +49,7 @@ def test_a_draft_that_a_crash_left_is_taken_over(path):
 def test_a_link_in_the_place_of_a_draft_leads_nowhere(path, tmp_path):
     target = tmp_path / "precious"
     target.write_text("precious")
-    temporary_path(path).symlink_to(target)
+    draft_of(path).symlink_to(target)
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
         write_atomically(path, b"one", mode=0o600, sync=False)
     assert target.read_text() == "precious"

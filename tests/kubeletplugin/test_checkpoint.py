@@ -50,10 +50,10 @@ def test_what_was_written_is_read_and_the_state_before_it_is_kept(checkpoint, pa
 
 def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
     done = []
-    sync, rename = os.fsync, Path.replace
+    sync, rename = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (done.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
     monkeypatch.setattr(
-        Path, "replace", lambda old, new: (done.append(f"{old.name} → {new.name}"), rename(old, new))[1]
+        os, "replace", lambda old, new: (done.append(f"{Path(old).name} → {Path(new).name}"), rename(old, new))[1]
     )
     draft, renamed = str(path.with_name(".checkpoint.json.tmp")), ".checkpoint.json.tmp → checkpoint.json"
     Checkpoint(path, PreparedClaim).write((A,))

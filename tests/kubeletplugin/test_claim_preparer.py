@@ -177,7 +177,9 @@ async def test_a_claim_is_recorded_though_a_call_before_ended_with_an_unexpected
     if recorded:
         await plugin.prepare([node.claims.allocate("other", "gpu-9")])
     with monkeypatch.context() as exhausted:
-        exhausted.setattr("kubeletplugin.steps.asyncio.to_thread", Mock(side_effect=RuntimeError("can't start thread")))
+        exhausted.setattr(
+            "kubeletplugin.worker_thread.WorkerThread.run", Mock(side_effect=RuntimeError("can't start thread"))
+        )
         with pytest.raises(RuntimeError, match="can't start thread"):
             await plugin.prepare([a])
     assert not isinstance(await one(plugin.prepare, a), PrepareError)

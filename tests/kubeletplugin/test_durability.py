@@ -30,7 +30,7 @@ class Disk:
     def __init__(self, monkeypatch):
         self.fails = False
         self.unsynced = set()
-        sync, replace, unlink = os.fsync, Path.replace, Path.unlink
+        sync, replace, unlink = os.fsync, os.replace, os.unlink
 
         def fsync(descriptor):
             folder = Path(f"/proc/self/fd/{descriptor}").readlink()
@@ -46,11 +46,11 @@ class Disk:
 
         def removed(path, **options):
             unlink(path, **options)
-            self.unsynced.add(path.parent)
+            self.unsynced.add(Path(path).parent)
 
         monkeypatch.setattr(os, "fsync", fsync)
-        monkeypatch.setattr(Path, "replace", renamed)
-        monkeypatch.setattr(Path, "unlink", removed)
+        monkeypatch.setattr(os, "replace", renamed)
+        monkeypatch.setattr(os, "unlink", removed)
 
 
 @pytest.fixture

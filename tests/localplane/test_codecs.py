@@ -6,7 +6,7 @@ import timeit
 import pytest
 
 from localplane import query_options, routes
-from localplane.codecs import CodecFactory, FieldValidation
+from localplane.codecs import CodecFactory, FieldValidation, PatchContext
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError
 from tests.localplane.recorded import EXCHANGES, catalog, differences, named
@@ -105,3 +105,13 @@ def test_a_pod_is_read_fast_enough():
     best = min(timeit.repeat(lambda: codec.normalize(pod), number=50, repeat=5)) / 50
 
     assert best < 500e-6  # 50 µs on an idle machine
+
+
+def test_parts_that_a_patch_leaves_alone_are_kept_in_their_place():
+    pod = CODECS.for_builtin("", "v1", "Pod")
+    stored = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}, "status": {}}
+    patched = stored | {"status": {"phase": "Running", "bogus": 1}}
+    result, warnings = pod.decode_patch_result(patched, PatchContext({}), FieldValidation.WARN, stored=stored)
+    assert result["spec"] is stored["spec"]
+    assert list(result) == list(stored)
+    assert (result["status"]["phase"], warnings) == ("Running", ['unknown field "status.bogus"'])

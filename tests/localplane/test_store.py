@@ -42,6 +42,24 @@ def test_a_snapshot_of_the_past_shows_what_was_then():
     assert store.snapshot("pods", at=1) == []
 
 
+def test_a_scan_of_the_past_continues_after_a_key():
+    store = Store()
+    keys = [ObjectKey("pods", namespace, name) for namespace in ("dl", "ml", "ml-2") for name in "dbca"]
+    for key in keys:
+        put(store, key)
+    then = store.revision
+    put(store, ObjectKey("pods", "ml", "e"))
+    store.remove(ObjectKey("pods", "ml", "c"), b"gone")
+    changed = put(store, ObjectKey("pods", "ml", "d"))
+
+    assert [stored.key.name for stored in store.scan("pods", namespace="ml", after=("ml", "a"))] == ["b", "d", "e"]
+    past = store.scan("pods", namespace="ml", at=then, after=("ml", "b"))
+    assert [stored.key.name for stored in past] == ["c", "d"]
+    assert changed not in past
+    assert len(past) == 2
+    assert [stored.key for stored in store.scan("pods", at=then)] == sorted(keys)
+
+
 def test_what_the_history_has_forgotten_is_expired():
     store = Store(event_capacity=2)
     for _ in range(4):

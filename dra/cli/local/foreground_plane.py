@@ -22,6 +22,7 @@ from localplane.https_server import serve_https
 from localplane.plane.components import emulated_nodes
 from localplane.plane.local_plane import LocalPlane
 from localplane.plane.options import PlaneOptions
+from localplane.plane.process_settings import relax_garbage_collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ async def run_plane(
     Calls ``on_ready`` once everything runs, with the number of objects restored from the saved state. Raises
     ComponentDiedError, OSError for a port in use, MalformedSnapshotError.
     """
+    relax_garbage_collector()
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - asyncio.run
     cancel_on_signals(task, TERMINAL_STOP_SIGNALS)

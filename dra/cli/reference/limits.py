@@ -11,7 +11,6 @@ import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
 import dra.cli.page.application
-import dra.kube.client
 import dra.kube.object_sizes
 import dra.model.annotations
 from controller import placement_reader, workload_informers
@@ -25,6 +24,7 @@ from dra.cli.reference.configuration import docstrings_below
 from dra.engine.claims import claim_state
 from dra.engine.scheduling import binding_limit
 from dra.httpserver.connections import ConnectionLimits
+from dra.kube import page_reader
 from dra.telemetry import telemetry_server
 
 
@@ -80,9 +80,9 @@ _CLIENT: Final = (
         "the log: `not sent in time`",
     ),
     _declared(
-        "dra.kube.client:PAGE_BYTES_MAX,LIST_BYTES_MAX",
-        f"the process stops reading and requests the page again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
-        f"{dra.kube.client.PAGE_SIZE} objects, and so on; of a single object that is longer, only the identity is "
+        "dra.kube.page_reader:PAGE_BYTES_MAX,LIST_BYTES_MAX",
+        f"the process stops reading and requests the page again with 1 in {page_reader.PAGE_SHRINK_FACTOR} of its "
+        f"{page_reader.PAGE_SIZE} objects, and so on; of a single object that is longer, only the identity is "
         "requested; a whole list is requested again in pages",
         "the log: `the response is longer than`",
     ),

@@ -27,9 +27,8 @@ def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[Alloc
 
     `soon` is the instant of the view; at `SETTLED_INSTANT` all deadlines have passed.
     """
-    # A guard stands for vanished pods only in a process that does not know why it was added: the controller knows.
-    view = _replace(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
-    if view.allocation is None or _is_freed(view, policy, soon):
+    view = _without_guards(view)
+    if not is_held(view, policy=policy, soon=soon):
         return ()
     present = [hold for hold in _WITHOUT_HOLD if _hold_is_present(hold, view)]
     bare = _without_holds(view, present)
@@ -41,6 +40,18 @@ def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[Alloc
         if not _is_freed(_without_holds(view, [o for o in present if o is not h]), policy, SETTLED_INSTANT)
     )
     return holds or (AllocationHold.TIME,)
+
+
+def is_held(view: ClaimView, *, policy: Policy, soon: Instant) -> bool:
+    """Report whether anything keeps the allocation, without a search for what does."""
+    return view.allocation is not None and not _is_freed(_without_guards(view), policy, soon)
+
+
+def _without_guards(view: ClaimView) -> ClaimView:
+    """Return the view that the controller has: a guard stands for vanished pods only for who has not added it."""
+    if not any(pod.guard for pod in view.vanished):
+        return view
+    return _replace(view, vanished=tuple(pod for pod in view.vanished if not pod.guard))
 
 
 def _is_freed(view: ClaimView, policy: Policy, now: Instant) -> bool:

@@ -19,7 +19,14 @@ class ClaimFocus:
     key: Key
     devices: frozenset[DeviceID]
     words: tuple[bytes, ...]
-    """The name of the claim, and the uids of pods that it names, as they stand in JSON."""
+    """The name of the claim, and the uids of its owners, as they stand in JSON.
+
+    A pod that uses the claim has its name, in its spec or in its status; a listed pod that has not is looked for with
+    all others, see `suffices`.
+    """
+
+    claim_words: tuple[bytes, ...]
+    """The name of the claim, and the pools of its devices, as they stand in the JSON of a claim with such a device."""
 
     listed: frozenset[Uid]
     """The uids of the pods in ``status.reservedFor``."""
@@ -31,13 +38,22 @@ class ClaimFocus:
             return None
         listed = frozenset(entry.uid for entry in claim.entries if entry.is_pod)
         owners = (owner.uid for owner in claim.metadata.owner_references or ())
-        words = dict.fromkeys((claim.metadata.name, *sorted(listed), *owners))
-        quoted = tuple(f'"{word}"'.encode() for word in words if word)
-        return cls(key=claim.metadata.key, devices=_devices(claim), words=quoted, listed=listed)
+        devices, name = _devices(claim), claim.metadata.name
+        return cls(
+            key=claim.metadata.key,
+            devices=devices,
+            words=_quoted(name, *owners),
+            claim_words=_quoted(name, *sorted(device.pool for device in devices)),
+            listed=listed,
+        )
 
     def may_need_pod(self, raw: bytes) -> bool:
         """Report whether a pod may matter, by its JSON: other pods need not be decoded."""
         return any(word in raw for word in self.words)
+
+    def may_need_claim(self, raw: bytes) -> bool:
+        """Report whether a claim may matter, by its JSON: others need not be decoded."""
+        return any(word in raw for word in self.claim_words)
 
     def needs_claim(self, claim: ResourceClaim) -> bool:
         """Report whether a claim matters: the claim itself, or one that holds some of the same devices."""
@@ -60,6 +76,10 @@ class ClaimFocus:
     def _uses(self, pod: Pod) -> bool:
         names = (entry.resource_claim_name for entry in pod.spec.resource_claims or ())
         return not pod.terminal and self.key[1] in names
+
+
+def _quoted(*words: str) -> tuple[bytes, ...]:
+    return tuple(f'"{word}"'.encode() for word in dict.fromkeys(words) if word)
 
 
 def _devices(claim: ResourceClaim) -> frozenset[DeviceID]:

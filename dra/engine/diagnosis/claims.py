@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, Workloa
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import device_faults, upgrade_obstacles
-from dra.engine.diagnosis.allocation_holds import find_holds
+from dra.engine.diagnosis.allocation_holds import find_holds, is_held
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, YOUNG, AllocationHold, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.problem_codes import ProblemCode
@@ -175,6 +176,12 @@ def holds_of(cluster: ClusterState, view: ClaimView) -> tuple[AllocationHold, ..
     return holds
 
 
+def is_kept(cluster: ClusterState, view: ClaimView) -> bool:
+    """Report whether anything keeps the allocation of a view of this cluster state."""
+    holds = cluster.holds.get(view.key)
+    return is_held(view, policy=cluster.policy, soon=SNAPSHOT_INSTANT) if holds is None else bool(holds)
+
+
 def problems(cluster: ClusterState, view: ClaimView) -> Iterator[Problem]:
     """Yield all problems of a claim and of the pods that use the claim."""
     checks = _ClaimProblems(cluster, view)
@@ -269,7 +276,7 @@ class _ClaimProblems:
         """Report what the kubelet says about the devices of a pod that uses the claim."""
         pod = self.cluster.pod(consumer.uid)
         if pod is not None:
-            owner, is_starting = controller_name(self.cluster, consumer), consumer.stage is Stage.STARTING
+            owner, is_starting = partial(controller_name, self.cluster, consumer), consumer.stage is Stage.STARTING
             yield from device_faults.pod_faults(self.cluster, pod, owner=owner, is_starting=is_starting)
 
     def _retention_problems(self) -> Iterator[Problem]:
@@ -277,18 +284,19 @@ class _ClaimProblems:
         view = self.view
         if view.conflicts:
             return
-        holds = holds_of(self.cluster, view)
-        if not holds:
+        if not is_kept(self.cluster, view):
             running = self.cluster.snapshot.leader.presence is ControllerPresence.RUNNING
             yield self.claim_problem(ProblemCode.FREED_SOON if running else ProblemCode.NOT_FREED, **self._leader())
         elif view.unfinished:
             yield from self._retained_by_pods()
         else:
-            yield from self._retained_without_pods(holds)
+            yield from self._retained_without_pods(holds_of(self.cluster, view))
 
     def _retained_by_pods(self) -> Iterator[Problem]:
         view = self.view
         over = self._fate() in {WorkloadFate.FINISHED, WorkloadFate.GONE}
+        if not (self.claim.metadata.deleting or (over and EntryKind.WORKLOAD in view.kinds)):
+            return
         pods = (*view.starting, *view.started, *view.waiting, *view.gated)
         waits: dict[str, str | int] = {
             "pods": " ".join(_pod_names(pods)),
@@ -297,7 +305,7 @@ class _ClaimProblems:
         }
         if self.claim.metadata.deleting:
             yield self.claim_problem(ProblemCode.DELETION_WAITS, **waits)
-        elif over and EntryKind.WORKLOAD in view.kinds:
+        else:
             yield self.claim_problem(ProblemCode.RELEASE_WAITS, workload=self._reference(), **waits)
 
     def _retained_without_pods(self, holds: tuple[AllocationHold, ...]) -> Iterator[Problem]:
@@ -375,7 +383,7 @@ class _ClaimProblems:
             )
         stale = view.entries_of(EntryKind.FINISHED)
         # Without a hold the entries go in the write that deallocates the claim.
-        if stale and holds_of(self.cluster, view):
+        if stale and is_kept(self.cluster, view):
             yield self.claim_problem(
                 ProblemCode.STALE_ENTRIES, count=len(stale), entries=list_names(e.reference.name for e in stale)
             )
@@ -503,8 +511,9 @@ class _ClaimProblems:
     def _pods_by_controller(self, pods: Sequence[Consumer]) -> str:
         """Return pods by controller: the controller decides whether a deleted pod is replaced."""
         groups: dict[str, list[str]] = {}
+        besides = self._resolved()
         for pod in sorted(pods, key=_by_stage):
-            groups.setdefault(controller_name(self.cluster, pod, besides=self._resolved()), []).append(pod.name)
+            groups.setdefault(controller_name(self.cluster, pod, besides=besides), []).append(pod.name)
         return "; ".join(f"{list_names(names)} of {owner or 'no controller'}" for owner, names in groups.items())
 
     def _likely_workload(self) -> str:

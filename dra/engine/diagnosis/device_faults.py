@@ -5,8 +5,8 @@ Each fault is one that a component of the cluster reports: the kubelet by Events
 """
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -41,15 +41,22 @@ _HEALTHY_CONDITIONS: Final = frozenset({"Ready", "Healthy", "Available"})
 
 _UNREGISTERED: Final = re.compile(r"DRA driver ([A-Za-z0-9.-]{1,253}) is not registered")
 _CDI: Final = re.compile(r"\bCDI\b")
+Facts: TypeAlias = dict[str, str | int]
+
 _CLAIM_STATUS: Final = re.compile(r"claim:([^/]{1,253})(?:/.*)?")
 
 
-def pod_faults(cluster: ClusterState, pod: SchedulerPod, *, owner: str, is_starting: bool) -> Iterator[Problem]:
+def pod_faults(
+    cluster: ClusterState, pod: SchedulerPod, *, owner: Callable[[], str], is_starting: bool
+) -> Iterator[Problem]:
     """Yield what the kubelet reports about the devices and containers of a bound pod with claims.
 
-    ``owner``: the controller that replaces the pod; empty if there is none.
+    ``owner`` returns the controller that replaces the pod, empty if there is none; few pods have a fault.
     """
-    facts: dict[str, str | int] = {"node": pod.spec.node_name, "owner": owner}
+
+    def facts() -> Facts:
+        return {"node": pod.spec.node_name, "owner": owner()}
+
     if is_starting:
         yield from _refused_claims(cluster, pod, facts)
         yield from _failed_preparations(cluster, pod, facts)
@@ -57,11 +64,11 @@ def pod_faults(cluster: ClusterState, pod: SchedulerPod, *, owner: str, is_start
     yield from _unhealthy_devices(pod, facts)
 
 
-def _problem(code: ProblemCode, pod: SchedulerPod, facts: dict[str, str | int], **more: str | int) -> Problem:
-    return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts | more))
+def _problem(code: ProblemCode, pod: SchedulerPod, facts: Callable[[], Facts], **more: str | int) -> Problem:
+    return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts() | more))
 
 
-def _refused_claims(cluster: ClusterState, pod: SchedulerPod, facts: dict[str, str | int]) -> Iterator[Problem]:
+def _refused_claims(cluster: ClusterState, pod: SchedulerPod, facts: Callable[[], Facts]) -> Iterator[Problem]:
     """Yield the claims of a pod that the CPU driver of its node refuses to prepare, each with the reason."""
     for name in claim_names(pod):
         claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
@@ -70,7 +77,7 @@ def _refused_claims(cluster: ClusterState, pod: SchedulerPod, facts: dict[str, s
             yield _problem(ProblemCode.PREPARE_REFUSED, pod, facts, claim=name, cause=reason.value)
 
 
-def _failed_preparations(cluster: ClusterState, pod: SchedulerPod, facts: dict[str, str | int]) -> Iterator[Problem]:
+def _failed_preparations(cluster: ClusterState, pod: SchedulerPod, facts: Callable[[], Facts]) -> Iterator[Problem]:
     """Yield the last Event of the kubelet about devices, or about a sandbox, that it could not make ready."""
     event = cluster.start_failures.get((pod.metadata.namespace, pod.metadata.uid))
     if event is None:
@@ -88,7 +95,7 @@ def _failed_preparations(cluster: ClusterState, pod: SchedulerPod, facts: dict[s
     )
 
 
-def _waiting_containers(pod: SchedulerPod, facts: dict[str, str | int]) -> Iterator[Problem]:
+def _waiting_containers(pod: SchedulerPod, facts: Callable[[], Facts]) -> Iterator[Problem]:
     """Yield the first container that waits for another reason than its start, with the number of the others."""
     statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
     waiting = [
@@ -113,7 +120,7 @@ def _waiting_containers(pod: SchedulerPod, facts: dict[str, str | int]) -> Itera
     )
 
 
-def _unhealthy_devices(pod: SchedulerPod, facts: dict[str, str | int]) -> Iterator[Problem]:
+def _unhealthy_devices(pod: SchedulerPod, facts: Callable[[], Facts]) -> Iterator[Problem]:
     """Yield the devices that the kubelet reports as unhealthy (KEP-4680), once for all containers."""
     statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
     reported = {
@@ -123,6 +130,8 @@ def _unhealthy_devices(pod: SchedulerPod, facts: dict[str, str | int]) -> Iterat
         for status in container.allocated_resources_status or ()
         for resource in status.resources or ()
     }
+    if not reported:
+        return
     claims = {entry.name: entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
     claims |= {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     for (name, device), message in reported.items():

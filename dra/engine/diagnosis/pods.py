@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -251,10 +252,11 @@ def _own_problems(
 
 def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consumer) -> Iterator[Problem]:
     """Yield why a bound pod neither starts nor ends on its node."""
-    facts: dict[str, str | int] = {"node": pod.spec.node_name, "owner": claims.controller_name(cluster, consumer)}
+    owner = partial(claims.controller_name, cluster, consumer)
 
-    def has(code: ProblemCode, **more: str | int) -> Problem:
-        return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts | more))
+    def has(code: ProblemCode) -> Problem:
+        facts = {"node": pod.spec.node_name, "owner": owner()}
+        return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
     is_starting = consumer.stage is Stage.STARTING
     if consumer.is_consuming and (is_starting or pod.metadata.deleting):
@@ -262,7 +264,7 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
         if not node.ready if node is not None else cluster.has_all_nodes:
             yield has(ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY)
     if consumer.is_consuming:
-        yield from device_faults.pod_faults(cluster, pod, owner=str(facts["owner"]), is_starting=is_starting)
+        yield from device_faults.pod_faults(cluster, pod, owner=owner, is_starting=is_starting)
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
@@ -272,6 +274,8 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
     other templates are none that a controller fails to make.
     """
     missing = [*_each_missing_claim(cluster, pod)]
+    if not missing:
+        return
     lacks_template = any(problem.code is ProblemCode.TEMPLATE_MISSING for problem in missing)
     yield from (problem for problem in missing if not (lacks_template and problem.code is ProblemCode.CLAIM_NOT_MADE))
 

@@ -176,7 +176,8 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
                 if taint is UNSCHEDULABLE_TAINT
                 else f"node(s) had untolerated taint {taint}"
             )
-    if not demand.pod.spec.selects_node(info.name, info.labels):
+    spec = demand.pod.spec
+    if (spec.node_selector or spec.affinity) and not spec.selects_node(info.name, info.labels):
         return "node(s) didn't match Pod's node affinity/selector"
     return None
 
@@ -189,12 +190,13 @@ def insufficient_resources(info: NodeInfo, demand: PodRequests, *, without: Abst
     if demand.host_ports and info.uses_one_of(demand.host_ports, without=without):
         return [HOST_PORTS_TAKEN]
     requested = info.requested
-    for uid in info.pods.keys() & without:
-        requested = quantities.subtract(requested, info.pods[uid])
-    return [
-        "Too many pods" if short.resource == PODS else f"Insufficient {short.resource}"
-        for short in node_resources.shortages(demand.amounts, capacity=info.capacity, requested=requested)
-    ]
+    if without:
+        for uid in info.pods.keys() & without:
+            requested = quantities.subtract(requested, info.pods[uid])
+    shortages = node_resources.shortages(demand.amounts, capacity=info.capacity, requested=requested)
+    if not shortages:  # most nodes have enough
+        return []
+    return ["Too many pods" if short.resource == PODS else f"Insufficient {short.resource}" for short in shortages]
 
 
 def insufficient_with_claims(
@@ -235,7 +237,6 @@ def least_allocated_score(info: NodeInfo, demand: PodRequests) -> float:
     """
     total = 0.0
     for taken, asked, unit in zip(info.scored_used, demand.scored_requests, info.unit_shares, strict=True):
-        free = 1.0 - (taken + asked) * unit
-        if unit and free > 0.0:
+        if unit and (free := 1.0 - (taken + asked) * unit) > 0.0:
             total += free
     return total / len(_NONZERO_REQUESTS)

@@ -101,6 +101,10 @@ class PodClaims:
         """Return whether a claim without requests is made on a node: the pod has claims, and the node the resources."""
         return bool(self.claims) and self.extended is not None and on_node.extended is None
 
+    def requests_to(self, node_info: NodeInfo, demand: PodRequests) -> PodRequests:
+        """Return the requests of the pod to one node itself. Raises UnsatisfiableError."""
+        return demand if self.extended is None else self.extended.on_node(node_info, demand).requests
+
     def on_node(self, node_info: NodeInfo, demand: PodRequests) -> NodeDemand:
         """Return what the pod asks of one node. Raises UnsatisfiableError."""
         if self.extended is None:

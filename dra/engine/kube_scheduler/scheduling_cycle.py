@@ -157,7 +157,7 @@ class _Search:
         if reason is not None:
             self.reasons[reason] += 1
             return
-        insufficient = insufficient_resources(node_info, claims.on_node(node_info, demand).requests)
+        insufficient = insufficient_resources(node_info, claims.requests_to(node_info, demand))
         if insufficient:
             self.reasons.update(insufficient)
             self.events |= ClusterEvent.ASSIGNED_POD_DELETED
@@ -245,8 +245,11 @@ def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
 def _prioritize(
     feasible: list[NodeInfo], entry: QueuedPodInfo, chance: Chance, scores: Mapping[str, int] = MappingProxyType({})
 ) -> list[_NodeScore]:
+    demand, random = entry.demand, chance.random
+    if not scores:
+        return [(least_allocated_score(node_info, demand), random(), node_info) for node_info in feasible]
     return [
-        (scores.get(node_info.name, 0) + least_allocated_score(node_info, entry.demand), chance.random(), node_info)
+        (scores.get(node_info.name, 0) + least_allocated_score(node_info, demand), random(), node_info)
         for node_info in feasible
     ]
 

@@ -23,6 +23,7 @@ from kubeletplugin.cgroups.cgroup_names import CgroupPath
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import find_pod_hierarchies
 from kubeletplugin.colocation.batch_pods.cgroup_values import ClassCgroups, Extent
+from kubeletplugin.ticks import until_tick
 
 MARK_NAME: Final = ".colocation.suppressed"
 
@@ -90,7 +91,7 @@ async def lift_marked_quotas(folder: Path, *, cgroup_root: Path = CGROUP_ROOT) -
             if problem and problem != logged_problem:
                 _log.error("pods of the class BestEffort may stay held back, which is tried again: %s", problem)
             logged_problem = problem
-        await asyncio.sleep(LOOK_INTERVAL)
+        await asyncio.sleep(until_tick(LOOK_INTERVAL))
 
 
 def lift_quotas(mark: SuppressionMark, *, cgroup_root: Path = CGROUP_ROOT) -> str:

@@ -18,6 +18,7 @@ from dra.engine.resctrl.tree import ResctrlTree
 from kubeletplugin.colocation.resctrl.group_record import GroupRecord
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.colocation.resctrl.resctrl_files import ResctrlFiles
+from kubeletplugin.ticks import until_tick
 
 PASSES_MAX: Final = 8
 """Decisions of one round at most: a pod may create threads faster than they are moved."""
@@ -127,7 +128,7 @@ async def restore_recorded_groups(marks: Path) -> NoReturn:
     writer = create_restorer(marks)
     while True:
         await asyncio.to_thread(restore_abandoned_groups, writer)
-        await asyncio.sleep(LOOK_INTERVAL)
+        await asyncio.sleep(until_tick(LOOK_INTERVAL))
 
 
 def restore_abandoned_groups(writer: GroupWriter) -> None:

@@ -40,6 +40,7 @@ from kubeletplugin.drivers.cpu.device_modes import DEVICE_MODES, PublishedCpus
 from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, default_reserved_cpus
 from kubeletplugin.drivers.cpu.node_device import HeldCpus
 from kubeletplugin.drivers.cpu.topology_report import CpuReport
+from kubeletplugin.ticks import until_tick
 
 log = logging.getLogger(__name__)
 
@@ -226,7 +227,7 @@ class CpuDriver:
         aside, kubelet = self.disabled_reason, self._kubelet_cpus
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._inputs_changed.wait(), POLL_INTERVAL)
+                await asyncio.wait_for(self._inputs_changed.wait(), until_tick(POLL_INTERVAL))
             inputs_changed = self._inputs_changed.is_set()
             self._inputs_changed.clear()
             before, aside = (aside, kubelet), self.disabled_reason

@@ -96,6 +96,8 @@ class GpuDriver:
         driver then starts without its GPUs, and publishes none. Without `names`, names last as long as this process.
         """
         self._inventory = inventory
+        # Asked once: a look at all methods of a protocol costs as much as a small claim.
+        self._marked = inventory if isinstance(inventory, MarkedGpuInventory) else None
         self._node = node
         self._edits = edits
         self._time_slicing = time_slicing
@@ -107,8 +109,10 @@ class GpuDriver:
         self._gpus: dict[str, Gpu] = {}
         self._named: tuple[Gpu, ...] = ()
         """The same GPUs, in order."""
-        self._examined: tuple[tuple[str, Gpu], ...] = ()
-        """Names and GPUs whose files are looked at: those that are neither lost nor partitioned."""
+        self._examined: tuple[Gpu, ...] = ()
+        """GPUs whose files are looked at: those that are neither lost nor partitioned."""
+        self._examined_flaws: list[str] = []
+        """The flaw of each, as of the last look."""
         self._default_slices: dict[str, TimeSliceInterval] = {}
         """The default time slice of each GPU, by uuid."""
         self._common: dict[str, ContainerEdits] = {}
@@ -196,9 +200,8 @@ class GpuDriver:
         if self._rereading is not None or self._current_mark() != self._mark:
             await self._reread_soon()
         else:
-            self._look_for_files()
-            flaw, known = self._edits.flaw, self._flaws
-            if any(flaw(gpu) != known.get(name, "") for name, gpu in self._examined):
+            self._look_for_files(self._common)
+            if list(map(self._edits.flaw, self._examined)) != self._examined_flaws:
                 self._take(self._read)
         if self._named != before:
             self._changed.set()
@@ -314,7 +317,7 @@ class GpuDriver:
         return gpus
 
     def _current_mark(self) -> Hashable:
-        return self._inventory.mark() if isinstance(self._inventory, MarkedGpuInventory) else None
+        return None if self._marked is None else self._marked.mark()
 
     async def _reread(self) -> None:
         async with self._one_reader:  # in order: the last reading counts
@@ -344,7 +347,7 @@ class GpuDriver:
             self._degrade(error)
             return
         self.degraded_reason = ""
-        self._look_for_files()
+        self._look_for_files({gpu.driver_version for gpu in self._read})
         self._use_gpus(self._with_flaw(gpu) for gpu in named)
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.partitioning}
         self._publish()
@@ -360,7 +363,8 @@ class GpuDriver:
     def _use_gpus(self, gpus: Iterable[Gpu]) -> None:
         self._named = tuple(gpus)
         self._gpus = {gpu.name: gpu for gpu in self._named}
-        self._examined = tuple((name, gpu) for name, gpu in self._gpus.items() if _has_files(gpu))
+        self._examined = tuple(filter(_has_files, self._gpus.values()))
+        self._examined_flaws = [self._flaws.get(gpu.name, "") for gpu in self._examined]
         self._default_slices = {gpu.uuid: TimeSliceInterval.DEFAULT for gpu in self._named if gpu.uuid}
 
     def _publish(self) -> None:
@@ -394,8 +398,8 @@ class GpuDriver:
             if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
                 self._take(self._read)
 
-    def _look_for_files(self) -> None:
-        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in self._read}}
+    def _look_for_files(self, versions: Iterable[str]) -> None:
+        self._common = {version: self._edits.common(version) for version in versions}
 
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""

@@ -19,6 +19,7 @@ from dra.httpserver import listener as listening
 from dra.httpserver.connections import ConnectionLimits, DropReason
 from dra.httpserver.listener import HttpListener
 from tests.controller.extender.authority import SERVER, Authority
+from tests.dra.kube.virtual import VirtualLoop
 
 REAL_TIME = True
 PATIENT = 60
@@ -281,3 +282,12 @@ async def test_the_log_says_once_a_minute_what_was_dropped_and_where_from(monkey
     (told,) = caplog.messages
     assert "test: " in told
     assert "from 127.0.0.1: Crowded" in told
+
+
+def test_a_listener_without_clients_sets_no_timer():
+    async def idle():
+        async with Serving(bounds()):
+            await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(AssertionError, match="no timer is set"):
+        runner.run(idle())

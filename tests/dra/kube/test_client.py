@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dra.kube import errors
-from dra.kube.client import LIST_BYTES_MAX, PAGE_BYTES_MAX, Selection
+from dra.kube.client import Selection
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
@@ -142,92 +142,14 @@ async def test_the_version_is_that_of_the_server():
     assert (got.major, got.minor, got.git_version) == ("1", "36", "v1.36.3")
 
 
-async def listed(transport, **options):
-    pages = client_of(transport).list_pages(PODS, PartialObjectMetadata, **options)
-    return [([each.metadata.name for each in got.items], got.first, got.resource_version) async for got in pages]
-
-
-async def test_a_list_comes_in_pages():
-    transport = Scripted(page(pod("a"), more="t1"), page(pod("b"), more="t2"), page(pod("c")))
-    assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
-    assert [request.query for request in transport.requests] == [
-        {"limit": "500"},
-        {"limit": "500", "continue": "t1"},
-        {"limit": "500", "continue": "t2"},
-    ]
-
-
 async def test_a_selection_narrows_all_pages():
     transport = Scripted(page(more="t"), page())
-    await listed(transport, selection=Selection(namespace="ml", fields="spec.nodeName=n1", labels="a=b"))
+    selection = Selection(namespace="ml", fields="spec.nodeName=n1", labels="a=b")
+    assert [got.items async for got in client_of(transport).list_pages(PODS, Anything, selection=selection)] == [[], []]
     for request in transport.requests:
         assert request.path == "/api/v1/namespaces/ml/pods"
         assert request.query["fieldSelector"] == "spec.nodeName=n1"
         assert request.query["labelSelector"] == "a=b"
-
-
-async def test_a_list_that_expires_half_way_comes_again_in_one_piece():
-    transport = Scripted(
-        page(pod("a"), more="t"), refusal(410, "Expired"), page(pod("a"), pod("b"), pod("c"), version=20)
-    )
-    assert await listed(transport) == [(["a"], True, "10"), (["a", "b", "c"], True, "20")]
-    assert transport.requests[-1].query == {}
-
-
-def too_long(request):
-    return errors.ResponseTooLarge(request.path, request.max_bytes)
-
-
-async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer_objects():
-    transport = Scripted(page(pod("a"), more="t"), too_long, page(pod("b"), more="u"), page(pod("c")))
-    assert await listed(transport) == [(["a"], True, "10"), (["b"], False, "10"), (["c"], False, "10")]
-    asked = [(request.query["limit"], request.query.get("continue", "")) for request in transport.requests]
-    assert asked == [("500", ""), ("500", "t"), ("7", "t"), ("28", "u")]
-    assert {request.max_bytes for request in transport.requests} == {PAGE_BYTES_MAX}
-
-
-async def test_an_object_that_is_longer_than_a_page_is_named():
-    transport = Scripted(*[too_long] * 3, page(pod("fat"), more="t"), page(pod("b")))
-    pages = [each async for each in client_of(transport).list_pages(PODS, PartialObjectMetadata)]
-    assert [[each.name for each in found.unreadable] for found in pages] == [["fat"], []]
-    assert pages[0].first
-    assert pages[0].too_large[("ml", "fat")].startswith("too large: its 8192 KiB in JSON")
-    assert [each.metadata.name for each in pages[1].items] == ["b"]
-    assert "as=PartialObjectMetadataList" in transport.requests[3].accept
-    assert [request.query["limit"] for request in transport.requests] == ["500", "7", "1", "1", "1"]
-
-
-async def test_metadata_that_are_longer_than_a_page_are_an_error():
-    with pytest.raises(errors.ResponseTooLarge, match=r"^pods: the response is longer than 8 MiB$"):
-        await listed(Scripted(*[too_long] * 4))
-
-
-def of_bytes(size, *, more):
-    return page(pod("a", annotations={"a": "x" * size}), more=more)
-
-
-async def test_pages_have_more_objects_again_once_objects_are_small():
-    sizes = [PAGE_BYTES_MAX * 3 // 4, 100, 100, 100, 100]
-    transport = Scripted(*[too_long] * 2, *(of_bytes(size, more=f"t{i}") for i, size in enumerate(sizes)), page())
-    await listed(transport)
-    assert [int(request.query["limit"]) for request in transport.requests] == [500, 7, 1, 1, 4, 16, 64, 256]
-
-
-async def test_a_list_in_one_piece_that_is_too_long_is_an_error():
-    transport = Scripted(page(pod("a"), more="t"), refusal(410, "Expired"), too_long)
-    with pytest.raises(errors.ResponseTooLarge):
-        await listed(transport)
-    assert transport.requests[-1].max_bytes == LIST_BYTES_MAX
-
-
-async def test_a_list_that_expires_at_once_is_an_error():
-    with pytest.raises(errors.Expired):
-        await listed(Scripted(refusal(410, "Expired")))
-
-
-async def test_a_list_that_is_none_is_an_error():
-    with pytest.raises(errors.UnreadableResponse, match=r"^pods: "):
-        await listed(Scripted(Response(200, {}, json.dumps({"kind": "Pod"}).encode())))
 
 
 async def test_a_watch_asks_for_bookmarks_and_an_end():

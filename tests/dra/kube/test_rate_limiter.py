@@ -73,6 +73,16 @@ async def test_the_burst_passes_at_once_and_the_rest_at_the_rate(clock):
     assert [when for _, when in served] == pytest.approx([0, 0, 0, 0.5, 1.0, 1.5])
 
 
+async def test_a_token_that_is_there_is_taken_without_a_wait_and_not_before_those_who_wait(clock):
+    limiter = RateLimiter(2, 1, clock=clock)
+    assert limiter.try_acquire()
+    assert not limiter.try_acquire()
+    waiting = asyncio.create_task(limiter.acquire())
+    await asyncio.sleep(0)
+    assert not limiter.try_acquire(RequestPriority.LEADERSHIP)
+    await waiting
+
+
 async def test_the_urgent_go_first_and_equals_in_order_of_arrival(clock):
     limiter = RateLimiter(1, 1, clock=clock)
     await limiter.acquire()

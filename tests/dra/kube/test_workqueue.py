@@ -165,11 +165,38 @@ async def test_a_turn_that_fails_ends_the_serving_and_holds_nothing_back(queue):
     assert await queue.get() == A
 
 
+async def test_an_event_does_not_wait_for_all_whose_time_has_come(queue, clock):
+    for number in range(1000):
+        queue.add_at(("ml", f"due-{number}"), 1.0)
+    await asyncio.sleep(2.0)
+    queue.add(A)
+    queue.add(("ml", "due-999"))
+    await asyncio.sleep(BATCH_DELAY)
+    names = [name for name, _ in await taken(queue, 6, clock)]
+    assert names == ["due-999", "due-0", "a", "due-1", "due-2", "due-3"]
+    assert len(queue) == 1000 - 5
+
+
+async def test_events_do_not_hold_up_what_is_due(queue, clock):
+    for number in range(1000):
+        queue.add(("ml", f"changed-{number}"))
+    queue.add_at(A, BATCH_DELAY)
+    await asyncio.sleep(1.0)
+    assert "a" in [name for name, _ in await taken(queue, 2, clock)]
+
+
+async def test_a_key_keeps_its_earlier_time_when_an_event_adds_it(queue, clock):
+    queue.add_at(A, 0.02)
+    queue.add(A)
+    assert await taken(queue, 1, clock) == [("a", 0.02)]
+    assert len(queue) == 0
+
+
 async def test_no_claim_is_lost_where_most_instants_are_superseded(queue, clock):
     queue.add_at(B, 300.0)
     for number in range(500):
         queue.add_at(A, 1000.0 - number)
-    assert len(queue._heap) < 100
+    assert len(queue._heaps[False]) < 100
     assert await taken(queue, 2, clock) == [("b", 300.0), ("a", 501.0)]
 
 

@@ -328,6 +328,20 @@ async def test_a_silent_node_does_nothing_until_it_is_heard_of_again():
         assert await phase(plane, "p") == "Running"
 
 
+async def test_a_node_of_which_others_say_otherwise_is_written_again_after_a_moment():
+    plane = Plane()
+    async with running(kubelets_of(plane)):
+        await asyncio.sleep(1)
+        unknown = [{"type": "Ready", "status": "Unknown"}]
+        await plane.user.patch("nodes", "n1", {"status": {"conditions": unknown}}, subresource="status")
+        seen = []
+        for _ in range(2):
+            await asyncio.sleep(0.75)
+            node = await plane.user.get("nodes", "n1")
+            seen.append({c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"])
+    assert seen == ["Unknown", "True"]
+
+
 async def test_pods_that_ran_before_are_taken_over():
     plane = Plane()
     async with running(kubelets_of(plane)):

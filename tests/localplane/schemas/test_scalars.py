@@ -23,6 +23,20 @@ def test_times_are_in_utc_and_whole_seconds(given, written):
 
 def test_micro_times_keep_microseconds():
     assert scalars.decode_micro_time("2026-01-02T03:04:05.123456+02:00") == "2026-01-02T01:04:05.123456Z"
+    assert scalars.decode_micro_time("2026-01-02T01:04:05.123456Z") == "2026-01-02T01:04:05.123456Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        pytest.param("2026-02-30T03:04:05.123456Z", "day out of range", id="day-of-no-month"),
+        pytest.param("2026-02-03T24:00:00.000000Z", "hour out of range", id="hour"),
+        pytest.param("2026-02-03T03:04:05Z", 'cannot parse "Z" as ".000000"', id="no-microseconds"),
+    ],
+)
+def test_micro_times_that_do_not_exist_are_refused(given, refusal):
+    with pytest.raises(ScalarDecodeError, match=refusal):
+        scalars.decode_micro_time(given)
 
 
 @for_each_case(

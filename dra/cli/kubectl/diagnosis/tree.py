@@ -1,7 +1,8 @@
 """Implements ``kubectl dra tree``: who has what, from workloads, nodes or Reservations down to devices and pods."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import click
@@ -27,6 +28,9 @@ from dra.model.meta import UnstructuredObject
 TREE_KINDS: Final = ("node", "reservation")
 WORKLOAD_WORDS: Final = ("workloads", "workload")
 
+LINES_AT_ONCE: Final = 1_000
+"""Number of lines that are printed in one call: each call flushes."""
+
 NAMES_MAX: Final = 5
 """Maximum number of names that a tree has below one object; -o wide and data have all that are known."""
 
@@ -36,7 +40,9 @@ class TreeNode(NamedTuple):
 
     text: str
     data: dict[str, Any]
-    children: Sequence["TreeNode"] = ()
+    children: Iterable["TreeNode"] = ()
+    """Read once: the claims of a large workload are not in memory together with all that is below."""
+
     below: str = ""
     """Field of the data that has the objects below."""
 
@@ -79,17 +85,28 @@ def print_trees(*, kind: str, source: SnapshotSource, labels: Any, output: Print
     elif not trees:
         print_to_stderr(no_resources_message(None if kind in TREE_KINDS else selected_namespace(source)))
     else:
-        click.echo("\n".join(line for root in trees for line in _tree_lines(root)))  # in one call: each call flushes
+        lines = chain.from_iterable(map(_tree_lines, trees))
+        while several := [*islice(lines, LINES_AT_ONCE)]:
+            click.echo("\n".join(several))
 
 
 def _tree_lines(node: TreeNode, *, first: str = "", rest: str = "") -> Iterator[str]:
     """Yield the lines of a tree; `first` begins the line of the object, `rest` the lines below."""
     yield first + singularize(node.text)
     more = [TreeNode(f"… {node.more:,} more {node.noun}", {})] if node.more > 0 else []
-    children = [*node.children, *more]
-    for number, child in enumerate(children, 1):
-        last = number == len(children)
+    for child, last in _with_last(chain(node.children, more)):
         yield from _tree_lines(child, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  "))
+
+
+def _with_last(children: Iterable[TreeNode]) -> Iterator[tuple[TreeNode, bool]]:
+    """Yield children, each with whether it is the last one."""
+    child: TreeNode | None = None
+    for following in children:
+        if child is not None:
+            yield child, False
+        child = following
+    if child is not None:
+        yield child, True
 
 
 def _workload_trees(diagnoses: Iterator[ClaimDiagnosis], *, every: bool) -> Iterator[TreeNode]:
@@ -100,13 +117,13 @@ def _workload_trees(diagnoses: Iterator[ClaimDiagnosis], *, every: bool) -> Iter
         yield TreeNode(
             f"{namespace}: {workload or '(no workload)'}",
             {"namespace": namespace, "workload": workload},
-            [_claim_tree(claim, every=every) for claim in group],
+            (_claim_tree(claim, every=every) for claim in group),
         )
 
 
-def _claim_tree(facts: ClaimDiagnosis, *, every: bool, qualified: bool = False) -> TreeNode:
+def _claim_tree(facts: ClaimDiagnosis, *, every: bool, qualified: bool = False, with_devices: bool = True) -> TreeNode:
     """Return a claim with its devices and pods."""
-    found_devices = [str(device) for device in facts.devices]
+    found_devices = [str(device) for device in facts.devices] if with_devices else []
     pods = [*facts.consumers, *facts.waiters]
     users = facts.users.consuming + facts.users.waiting + facts.users.gated
     shown_devices, shown_pods = (found_devices, pods) if every else (found_devices[:NAMES_MAX], pods[:NAMES_MAX])
@@ -145,15 +162,18 @@ def _node_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNod
         yield TreeNode(
             singularize(f"{text}{len(by_node[name])} devices, {len(held)} held"),
             {"name": name, "state": state, "devicesTotal": len(by_node[name]), "devicesFree": free},
-            [_device_tree(cluster_state, usage, every=every) for usage in held],
+            (_device_tree(cluster_state, usage, every=every) for usage in held),
         )
 
 
 def _device_tree(cluster_state: ClusterState, usage: DeviceUsage, *, every: bool) -> TreeNode:
     facts = [claims.explain(cluster_state, key) for key in dict.fromkeys(usage.holders)]
-    children = [_claim_tree(diagnosis, every=every, qualified=True) for diagnosis in facts if diagnosis is not None]
-    without_devices = [child._replace(children=[c for c in child.children if c.below == "pods"]) for child in children]
-    return TreeNode(f"device {usage.item}", {"name": str(usage.item)}, without_devices, below="devices")
+    trees = [
+        _claim_tree(diagnosis, every=every, qualified=True, with_devices=False)
+        for diagnosis in facts
+        if diagnosis is not None
+    ]
+    return TreeNode(f"device {usage.item}", {"name": str(usage.item)}, trees, below="devices")
 
 
 def _reservation_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNode]:

@@ -7,15 +7,19 @@ import gzip
 import io
 import tarfile
 import zlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from dra.cli.kubectl.snapshots.redaction import redact_snapshot
+from dra.cli.kubectl.snapshots.redaction import SnapshotRedactor
+from dra.cli.kubectl.snapshots.shared_values import SharedValues
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import DiagnosedSnapshot, Snapshot
 from dra.model.meta import Struct
+from dra.model.scheduling import SchedulerPod
 
 BUNDLE_VERSION: Final = 2
 """Version of the format; a reader accepts only its own version."""
@@ -26,6 +30,9 @@ FILE_COUNT: Final = 2
 
 UNPACKED_BYTES_MAX: Final = 256 * 2**20
 """Maximum number of bytes that are unpacked from a bundle, because its content is untrusted."""
+
+_BATCH: Final = 200
+"""Number of objects that are encoded at a time."""
 
 Found = TypeVar("Found", bound=Snapshot)
 
@@ -44,19 +51,63 @@ class BundleManifest(Struct, frozen=True):
 
 
 def write_bundle(snapshot: Snapshot, path: Path) -> None:
-    """Write a bundle; the same snapshot gives the same bytes."""
+    """Write a bundle; the same snapshot gives the same bytes.
+
+    The snapshot is redacted, encoded and compressed piece by piece: in JSON, a large one takes more memory than itself.
+    """
     manifest = BundleManifest(taken=snapshot.taken, server=snapshot.server)
-    packed = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, filename="") as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as archive,
-    ):
-        for name, content in ((MANIFEST_NAME, manifest), (SNAPSHOT_NAME, redact_snapshot(snapshot))):
-            body = msgspec.json.format(msgspec.json.encode(content), indent=1)
-            info = tarfile.TarInfo(name)
-            info.size = len(body)
-            archive.addfile(info, io.BytesIO(body))
-    path.write_bytes(packed.getvalue())
+    archive = _ArchiveWriter()
+    archive.add(MANIFEST_NAME, (msgspec.json.format(msgspec.json.encode(manifest), indent=1),))
+    archive.add(SNAPSHOT_NAME, _redacted_json(snapshot))
+    path.write_bytes(archive.content())
+
+
+def _redacted_json(snapshot: Snapshot) -> Iterator[bytes]:
+    """Yield the JSON of a redacted snapshot in pieces: the fields with many objects come last."""
+    redactor = SnapshotRedactor(snapshot)
+    rest = msgspec.json.format(msgspec.json.encode(redactor.rest()), indent=1)
+    fields = rest[1:-1].rstrip()
+    yield b"{" + fields
+    many: tuple[tuple[bytes, Iterator[Struct]], ...] = ((b"claims", redactor.claims()), (b"pods", redactor.pods()))
+    between = b"," if fields else b""
+    for name, objects in many:
+        start = b'%b\n "%b": [\n' % (between, name)
+        while batch := [*islice(objects, _BATCH)]:
+            items = msgspec.json.format(msgspec.json.encode(batch), indent=1)[2:-2]
+            yield start + b" " + items.replace(b"\n", b"\n ")  # no string of JSON has a newline
+            start, between = b",\n", b","
+        if start == b",\n":
+            yield b"\n ]"
+    yield b"\n}"
+
+
+class _ArchiveWriter:
+    """A compressed archive of files whose sizes are known only after their last pieces.
+
+    The header of a file has its size and comes before it: header and content are compressed apart. A file of gzip may
+    consist of several such parts (RFC 1952, 2.2).
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def add(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Add a file that consists of pieces."""
+        info = tarfile.TarInfo(name)
+        packed = io.BytesIO()
+        with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, filename="") as zipped:
+            for piece in pieces:
+                info.size += zipped.write(piece)
+            zipped.write(bytes(-info.size % tarfile.BLOCKSIZE))
+        self._parts += (_packed(info.tobuf(tarfile.USTAR_FORMAT)), packed.getvalue())
+
+    def content(self) -> bytes:
+        """Return the archive with its end."""
+        return b"".join((*self._parts, _packed(bytes(2 * tarfile.BLOCKSIZE))))
+
+
+def _packed(content: bytes) -> bytes:
+    return gzip.compress(content, mtime=0)
 
 
 def read_bundle(path: Path) -> Snapshot:
@@ -79,13 +130,26 @@ def _read(path: Path, kind: type[Found]) -> Found:
                 f"{path}: bundle version {manifest.version} is not supported; this program reads version "
                 f"{BUNDLE_VERSION}"
             )
-        return msgspec.json.decode(contents[SNAPSHOT_NAME], type=kind)
+        return _decode_snapshot(contents.pop(SNAPSHOT_NAME), kind)
     except KeyError as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: file {error} is missing") from error
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: {error}") from error
     except RecursionError as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: it is nested too deeply") from error
+
+
+def _decode_snapshot(content: bytes, kind: type[Found]) -> Found:
+    """Decode a snapshot, its pods one at a time: equal parts are kept once, as in a snapshot of a cluster."""
+    undecoded = msgspec.defstruct(kind.__name__, [("pods", tuple[msgspec.Raw, ...], ())], bases=(kind,), frozen=True)
+    split: Any = msgspec.json.decode(content, type=undecoded)
+    pods: list[SchedulerPod] = []
+    decoder, shared = msgspec.json.Decoder(get_args(get_type_hints(kind)["pods"])[0]), SharedValues()
+    for raw in split.pods:
+        pods.append(decoder.decode(raw))
+        shared.share(pods[-1:])
+    fields = {name: getattr(split, name) for name in kind.__struct_fields__}
+    return kind(**fields | {"pods": tuple(pods)})
 
 
 class _LimitedReader(io.RawIOBase):

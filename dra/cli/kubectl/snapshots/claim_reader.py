@@ -38,7 +38,7 @@ class _FocusedReader(SnapshotReader):
         self._focus = focus
 
     async def list_claims(self) -> list[WatchedClaim]:
-        claims = await super().list_claims()
+        claims = await self._lists.namespaced(CLAIMS, WatchedClaim, needed=True, may_matter=self._focus.may_need_claim)
         return [claim for claim in claims if self._focus.needs_claim(claim)]
 
     async def list_pods(self) -> list[SchedulerPod]:

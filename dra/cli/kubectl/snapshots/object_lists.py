@@ -45,7 +45,7 @@ class ObjectLists:
     ) -> list[Found]:
         """List the objects of a kind in a namespace, None: in all; name those that cannot be read. Raise ApiError.
 
-        ``may_matter`` tells by its JSON whether an object is to be decoded; None: each is.
+        ``may_matter`` tells by its JSON whether an object is to be decoded, see `Client.list_pages`; None: each is.
         """
         objects: list[Found] = []
         ledger = LargeObjectLedger(resource, report_nothing)
@@ -53,7 +53,9 @@ class ObjectLists:
         unreadable: dict[str, None] = {}
         shared = SharedValues()
         selection = Selection(namespace=namespace)
-        async for page in self.client.list_pages(resource, model, selection=selection, may_matter=may_matter):
+        async for page in self.client.list_pages(
+            resource, model, selection=selection, may_matter=may_matter, ahead=True
+        ):
             if page.first:
                 objects.clear()
                 unreadable.clear()
@@ -70,10 +72,17 @@ class ObjectLists:
             self.add_gap(resource.label, more)
         return objects
 
-    async def namespaced(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
-        """Read a kind in all namespaces, or in the selected namespace if only that is permitted."""
+    async def namespaced(
+        self,
+        resource: Resource,
+        model: type[Found],
+        *,
+        needed: bool = False,
+        may_matter: Callable[[bytes], bool] | None = None,
+    ) -> list[Found]:
+        """Read a kind in all namespaces, or in the selected namespace if only that is permitted; see `all`."""
         try:
-            return await self.all(resource, model, None)
+            return await self.all(resource, model, None, may_matter=may_matter)
         except Forbidden as error:
             if self._namespace is None:
                 if needed:
@@ -82,7 +91,7 @@ class ObjectLists:
                 return []
         self.limited_to_namespace = True
         try:
-            objects = await self.all(resource, model, self._namespace)
+            objects = await self.all(resource, model, self._namespace, may_matter=may_matter)
         except Forbidden as error:
             if needed:
                 raise

@@ -92,13 +92,11 @@ SelectorValues = dict[str, set[str]]
 """Label → the values that selectors name."""
 
 
-def redact_snapshot(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without confidential data."""
-    return _SnapshotRedactor(snapshot).snapshot()
+class SnapshotRedactor:
+    """Redacts one snapshot; claims and pods one at a time, because a large cluster has many."""
 
-
-class _SnapshotRedactor:
     def __init__(self, snapshot: Snapshot) -> None:
+        """Collect the texts that remain: whatever selectors of the snapshot name."""
         self._found = snapshot
         self._selected: SelectorValues = {}
         self._of_reservations: SelectorValues = {}
@@ -111,8 +109,17 @@ class _SnapshotRedactor:
             text: f"redacted-{number}" for number, text in enumerate(sorted(set(_compared_texts(snapshot))))
         }
 
-    def snapshot(self) -> Snapshot:
-        snapshot = self._snapshot()
+    def claims(self) -> Iterator[ResourceClaim]:
+        """Yield the claims without confidential data."""
+        return map(self._claim, self._found.claims)
+
+    def pods(self) -> Iterator[SchedulerPod]:
+        """Yield the pods without confidential data."""
+        return map(self._pod, self._found.pods)
+
+    def rest(self) -> Snapshot:
+        """Return the snapshot without confidential data, and without claims and pods."""
+        snapshot = self._rest()
         if self._descheduling is None or not isinstance(snapshot, DeschedulingSnapshot):
             return snapshot
         return msgspec.structs.replace(
@@ -120,12 +127,12 @@ class _SnapshotRedactor:
             descheduling=None if snapshot.descheduling is None else self._descheduling.facts(snapshot.descheduling),
         )
 
-    def _snapshot(self) -> Snapshot:
+    def _rest(self) -> Snapshot:
         snapshot = self._found
         return msgspec.structs.replace(
             snapshot,
-            claims=tuple(map(self._claim, snapshot.claims)),
-            pods=tuple(map(self._pod, snapshot.pods)),
+            claims=(),
+            pods=(),
             start_failures=tuple(map(_redact_event, snapshot.start_failures)),
             nodes=tuple(_redact_object(node, labels=node.metadata.labels) for node in snapshot.nodes),
             slices=tuple(map(_redact_object, snapshot.slices)),

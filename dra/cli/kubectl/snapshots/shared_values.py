@@ -34,6 +34,8 @@ class SharedValues:
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, bytes], Any] = {}
+        self._wholes: dict[tuple[str, bytes], Any] = {}
+        """Whole specs and statuses: those of the pods of one claim on one node are often equal."""
         self._encoder = msgspec.msgpack.Encoder()
 
     def share(self, objects: Iterable[object]) -> None:
@@ -41,9 +43,9 @@ class SharedValues:
         for obj in objects:
             if isinstance(obj, SchedulerPod):
                 self._share_metadata(obj.metadata)
-                self._share_fields(obj.spec, _POD_SPEC)
-                self._share_fields(obj.status, _POD_STATUS)
-                _share_string(obj.spec, "node_name")
+                if self._share_whole(obj, "spec", _POD_SPEC):
+                    _share_string(obj.spec, "node_name")
+                self._share_whole(obj, "status", _POD_STATUS)
             elif isinstance(obj, ResourceClaim):
                 self._share_metadata(obj.metadata)
                 self._share_fields(obj.spec, ("devices",))
@@ -52,6 +54,19 @@ class SharedValues:
         self._share_fields(metadata, _METADATA)
         _share_string(metadata, "namespace")
         _share_string(metadata, "creation_timestamp")
+
+    def _share_whole(self, pod: SchedulerPod, name: str, fields: tuple[str, ...]) -> bool:
+        """Replace the spec or the status of a pod, or else parts of it; return whether the whole is new."""
+        part = getattr(pod, name)
+        key = (name, self._encoder.encode(part))
+        known = self._wholes.get(key)
+        if known is not None:
+            msgspec.structs.force_setattr(pod, name, known)
+            return False
+        self._share_fields(part, fields)
+        if len(self._wholes) < VALUES_MAX:
+            self._wholes[key] = part
+        return True
 
     def _share_fields(self, part: Struct, names: tuple[str, ...]) -> None:
         values = self._values

@@ -5,7 +5,7 @@ import pytest
 from dra.engine.claims import claim_holders
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.view import LostNode
-from dra.engine.diagnosis.allocation_holds import find_holds
+from dra.engine.diagnosis.allocation_holds import find_holds, is_held
 from dra.engine.diagnosis.cluster_state import AllocationHold
 from tests.dra.engine import examples as ex
 from tests.violations import combinations, for_each_case, named
@@ -83,4 +83,6 @@ RESERVED = {"workload": ex.JOB, "entered": True}
     )
 )
 def test_what_keeps_an_allocation(policy, claim, pods, known, kept):
-    assert list(find_holds(ex.view(ex.claim(**claim), *pods, **known), policy=policy, soon=ex.NOON)) == kept
+    view = ex.view(ex.claim(**claim), *pods, **known)
+    assert list(find_holds(view, policy=policy, soon=ex.NOON)) == kept
+    assert is_held(view, policy=policy, soon=ex.NOON) is bool(kept)

@@ -14,6 +14,7 @@ def focused(snapshot, target):
     if focus is None:
         return None
     kept = [other for other in snapshot.claims if focus.needs_claim(other)]
+    assert all(focus.may_need_claim(msgspec.json.encode(other)) for other in kept)
     pods = [
         pod
         for pod in snapshot.pods

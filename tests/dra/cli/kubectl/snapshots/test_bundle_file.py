@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.snapshots import bundle_file
-from dra.cli.kubectl.snapshots.redaction import redact_snapshot
+from dra.cli.kubectl.snapshots.redaction import SnapshotRedactor
 from dra.engine.claims.generation.held_claims import matches_template
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import claims, pods
@@ -32,6 +32,11 @@ RESERVED = {
     },
     "labels": {"note": SECRET},
 }
+
+
+def redact_snapshot(taken):
+    redactor = SnapshotRedactor(taken)
+    return msgspec.structs.replace(redactor.rest(), claims=tuple(redactor.claims()), pods=tuple(redactor.pods()))
 
 
 def secretive():
@@ -178,6 +183,15 @@ def test_the_same_snapshot_gives_the_same_bytes(tmp_path):
     for name in ("one", "two"):
         bundle_file.write_bundle(secretive(), tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_a_snapshot_that_is_written_piece_by_piece_is_the_same(tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(bundle_file, "_BATCH", batch)
+    taken = snapshot(claim("c", "n1/gpu-0"), claim("d"), claim("e"), pods=[pod(name, "d") for name in "abcde"])
+    for whole in (taken, msgspec.structs.replace(taken, pods=()), msgspec.structs.replace(taken, claims=())):
+        bundle_file.write_bundle(whole, tmp_path / "b.tgz")
+        assert bundle_file.read_bundle(tmp_path / "b.tgz") == redact_snapshot(whole)
 
 
 def _archive(path, **members):

@@ -25,6 +25,14 @@ def test_equal_parts_of_pods_are_one_object():
     assert first.status.conditions is second.status.conditions
 
 
+def test_pods_that_differ_in_metadata_alone_share_spec_and_status():
+    first, second, third = pod("a"), pod("b"), pod("c", cpu="2")
+    SharedValues().share([first, second, third])
+    assert first.spec is second.spec
+    assert first.status is second.status is third.status
+    assert third.spec.containers[0].resources.requests == {"cpu": "2"}
+
+
 def test_pods_stay_equal_to_what_they_were():
     pods = [pod("a"), pod("b", label="serve"), pod("c", cpu="2"), pod("d")]
     before = copy.deepcopy(pods)
@@ -44,4 +52,5 @@ def test_so_many_values_are_remembered(monkeypatch):
     values, pods = SharedValues(), [pod(f"p{number}", label=str(number)) for number in range(10)]
     values.share(pods)
     assert len(values._values) == 3
+    assert len(values._wholes) == 2
     assert [p.metadata.labels["app"] for p in pods] == [str(number) for number in range(10)]
