@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -36,5 +37,6 @@ async def test_a_program_is_content_with_the_local_plane(program, tmp_path):
             capture_output=True,
             text=True,
             check=False,
+            env={**os.environ, "TMPDIR": str(tmp_path)},  # they leave discoveries and certificates behind
         )
     assert done.returncode == 0, done.stderr
