@@ -1,5 +1,4 @@
 import asyncio
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -336,7 +335,7 @@ async def test_a_job_of_a_pod_that_no_watch_has_shown_reads_it_again(site):
 
     async def ghost(request):
         answer = await site.server.handle(request)
-        return replace(answer, status=200, body=encode(real))
+        return msgspec.structs.replace(answer, status=200, body=encode(real))
 
     site.answers[f"GET {PODS}/ghost"] = ghost
     await site.job("m", "ghost", ttl="0s")

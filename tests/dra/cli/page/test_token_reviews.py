@@ -33,9 +33,9 @@ class Limiter(RateLimiter):
         super().__init__(1000.0, 1000)
         self.priorities = []
 
-    async def acquire(self, priority=RequestPriority.NORMAL):
+    def try_acquire(self, priority=RequestPriority.NORMAL):
         self.priorities.append(priority)
-        await super().acquire(priority)
+        return super().try_acquire(priority)
 
 
 VALID = {"authenticated": True, "user": {"username": "ada", "groups": ["team"]}, "audiences": ["page"]}
