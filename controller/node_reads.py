@@ -1,9 +1,12 @@
 """Reads nodes live for the claims that ask for it (`LookUpNode`): one read answers all claims that ask about a node.
 
 A hundred seconds after a controller has taken over, every claim with a guard asks about its node at the same moment.
-The reads have a loop of their own and the priority of tidying up, so that no decision about another claim waits for
-thousands of them.
+The reads have a loop of their own with few workers, so that no decision about another claim waits for thousands of
+them. They do not have the priority of tidying up: devices stay reserved until the answer, and under load requests of
+that priority are not sent at all.
 """
+
+from typing import Final
 
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
@@ -15,15 +18,18 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.node_questions import NodeQuestions
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.kube.client import Selection
-from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import NODES
 from dra.model.nodes import Node
+
+BATCH_DELAY: Final = 1.0
+"""Seconds until a node is read that a claim has asked about: thousands of claims are decided on one after another, and
+what asks has waited for a hundred seconds."""
 
 
 class NodeReads(Reconciler[str]):
     """The loop that reads nodes live."""
 
-    settings = Settings(name="live read of node", workers=8, retry=(0.1, 30.0), batch_delay=0.0)
+    settings = Settings(name="live read of node", workers=8, retry=(0.1, 30.0), batch_delay=BATCH_DELAY)
     cache: NodeQuestions
 
     def __init__(
@@ -46,7 +52,7 @@ class NodeReads(Reconciler[str]):
         if not questions:
             return NEVER
         selection = Selection(fields=f"metadata.name={key}")
-        pages = self._runtime.client.list_pages(NODES, Node, selection=selection, priority=RequestPriority.BULK)
+        pages = self._runtime.client.list_pages(NODES, Node, selection=selection)
         nodes = [node async for page in pages for node in page.items]
         self.cache.remove(questions)
         for question in questions:

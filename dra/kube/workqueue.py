@@ -69,7 +69,7 @@ class WorkQueue(Generic[K]):
         self._batch_delay = batch_delay
         self._due: dict[K, float] = {}
         self._added: set[K] = set()
-        """Keys in the queue that an event has added."""
+        """Keys in the queue, or being reconciled, that an event has added."""
 
         self._heaps: tuple[list[_Entry[K]], list[_Entry[K]]] = ([], [])
         """The keys that a time has made due, and those that an event has added: indexed by whether one has."""
@@ -100,6 +100,8 @@ class WorkQueue(Generic[K]):
     def _enter(self, key: K, when: float, *, by_event: bool) -> None:
         if key in self._running:
             self._running[key] = min(self._running[key], when)
+            if by_event:
+                self._added.add(key)
             return
         due = self._due.get(key, math.inf)
         if when >= due and by_event == (key in self._added):
@@ -146,9 +148,7 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Mark a key as reconciled."""
-        when = self._running.pop(key)
-        if when != math.inf:
-            self._enter(key, when, by_event=True)
+        self.add_at(key, self._running.pop(key))
 
     def set_cost(self, key: K, seconds: float) -> None:
         """Set the batch delay of a key in proportion to the seconds of computation that its reconciliation took."""

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from controller.informers import ControllerInformers
-from controller.node_reads import NodeReads
+from controller.node_reads import BATCH_DELAY, NodeReads
 from dra.engine.claims.actions import LookUpNode
+from dra.kube.resources import NODES as NODES_RESOURCE
 from dra.model.nodes import Node
 from tests.controller.claim_writes import ALLOCATION, USES, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS, NODES
@@ -15,6 +16,7 @@ from tests.dra.engine.examples import KEY, NAMESPACE, uid
 from tests.dra.kube.scripted import refusal
 
 READY = {"nodeInfo": {"bootID": "boot-1"}, "conditions": [{"type": "Ready", "status": "True"}]}
+SOON = BATCH_DELAY + 0.2
 EVAL = (NAMESPACE, "eval")
 
 
@@ -69,7 +71,7 @@ async def test_the_node_of_a_vanished_pod_is_read_live(cluster, world, reading, 
     if status is not None:
         cluster.put(NODES, "", "n1", status=status)
     reading.request(LookUpNode(claim=KEY, node="n1"))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(SOON)
     after = world.view(KEY, now=0.0)
     assert ([node.name for node in after.lost_nodes], after.vanished) == (lost, ())
 
@@ -83,9 +85,37 @@ async def test_one_read_answers_all_claims_that_ask_about_a_node(cluster, world,
     for _ in range(3):  # a claim whose pods change is decided on again, and asks again
         for key in (KEY, EVAL):
             reading.request(LookUpNode(claim=key, node="n1"))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(SOON)
     assert selectors(cluster) == ["metadata.name=n1"]
     assert [world.view(key, now=0.0).vanished for key in (KEY, EVAL)] == [(), ()]
+
+
+async def test_a_node_is_read_seldom_while_thousands_of_claims_ask_one_after_another(cluster, reading):
+    cluster.put(NODES, "", "n1", status=READY)
+    for number in range(2000):  # two seconds of decisions
+        reading.request(LookUpNode(claim=(NAMESPACE, f"claim-{number}"), node="n1"))
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(SOON)
+    assert len(selectors(cluster)) <= 3
+
+
+async def test_devices_do_not_stay_reserved_for_as_long_as_others_use_up_the_rate_limit(cluster, world, reading):
+    served(cluster, world)
+    observe_ready_node(cluster, world)
+    vanish(cluster, world)
+
+    async def read_without_end():
+        while True:
+            await reading._runtime.client.get(NODES_RESOURCE, ("", "n1"), Node)
+
+    async with asyncio.TaskGroup() as group:
+        others = [group.create_task(read_without_end()) for _ in range(64)]
+        await asyncio.sleep(2.0)  # the burst is used up
+        reading.request(LookUpNode(claim=KEY, node="n1"))
+        await asyncio.sleep(SOON)
+        assert not world.view(KEY, now=0.0).vanished
+        for other in others:
+            other.cancel()
 
 
 async def test_a_read_that_had_begun_before_a_question_does_not_answer_it(cluster, world, reading):
@@ -99,10 +129,10 @@ async def test_a_read_that_had_begun_before_a_question_does_not_answer_it(cluste
 
     cluster.send = send
     reading.request(LookUpNode(claim=KEY, node="n1"))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(SOON)
     reading.request(LookUpNode(claim=EVAL, node="n1"))
     answered.set()
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(SOON)
     assert selectors(cluster) == ["metadata.name=n1"] * 2
 
 
@@ -112,7 +142,7 @@ async def test_a_read_that_fails_is_repeated(cluster, world, reading):
     vanish(cluster, world)
     cluster.refuse[NODES] = refusal(500)
     reading.request(LookUpNode(claim=KEY, node="n1"))
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(SOON)
     assert world.view(KEY, now=0.0).vanished
     del cluster.refuse[NODES]
     await asyncio.sleep(10.0)
@@ -125,7 +155,7 @@ async def test_what_is_asked_before_the_loop_acts_is_read_then(cluster, world, r
     loop = NodeReads(runtime, ControllerInformers(runtime.client, clock=clock), claims=world)
     loop.request(LookUpNode(claim=KEY, node="n1"))
     running = asyncio.create_task(loop.run())
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(SOON)
     assert selectors(cluster) == ["metadata.name=n1"]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
