@@ -37,7 +37,7 @@ class Impairment(ExplainedReason):
     DRIVER_IMPAIRED = explain(
         "DriverImpaired",
         "The driver allocates no devices on the node; it still unprepares prepared claims.",
-        "The kubelet allocates CPUs (`cpuManagerPolicy`), or NVIDIA's driver is not installed.",
+        "The kubelet allocates CPUs (`cpuManagerPolicy`), or the driver of the node's GPUs is not installed.",
         f"Follow the Event; {_LOG}.",
     )
     NOT_ENFORCED = explain(
