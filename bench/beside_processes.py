@@ -43,7 +43,10 @@ REPORT_INTERVAL: Final = 60.0
 SCRAPE_INTERVAL: Final = 15.0
 STARTED_AFTER: Final = 1.0
 DELETED_AFTER: Final = 15.0
-"""Seconds after which a new pod runs, and is gone."""
+"""Seconds after which a listed pod runs, and is gone: a kubelet starts no pod that its claim does not list."""
+
+ANSWERED_WITHIN: Final = 60.0
+"""Seconds after the last new pod within which each is listed, or never."""
 
 ALONE: Final = {"leaderElection": {"enabled": False}, "probes": None, "metrics": None}
 STRETCH: Final = 0.001
@@ -62,12 +65,15 @@ class ClaimDelays:
         self.due: dict[str, float] = {}
         """When a pod was due."""
         self.seconds: list[float] = []
+        self._lives: dict[str, Callable[[], None]] = {}
+        """What happens to a pod once it is listed."""
         self._number = 0
 
     def begin(self) -> None:
         """Begin a phase."""
         self.seconds = []
         self.due.clear()
+        self._lives.clear()
 
     def written(self, body: bytes) -> None:
         """Note the write of a claim."""
@@ -75,10 +81,10 @@ class ClaimDelays:
         for name in _NEW_POD.findall(body):
             if (due := self.due.pop(name.decode(), None)) is not None:
                 self.seconds.append(now - due)
+                self._lives.pop(name.decode())()
 
     async def change(self, cluster: SyntheticCluster, *, seconds: float) -> None:
         """Show a pod after the other, each of another claim's Job."""
-        loop = asyncio.get_running_loop()
         async for due in paced(CLAIM_CHANGES, seconds=seconds):
             self._number += 1
             claim = number_name(self._number % len(cluster.claims))
@@ -86,9 +92,20 @@ class ClaimDelays:
             self.due[name] = due
 
             show = partial(self._show, cluster, name, claim)
+            self._lives[name] = partial(self._live, show, node)
             show("ADDED")
-            loop.call_later(STARTED_AFTER, partial(show, "MODIFIED", node=node, phase="Running"))
-            loop.call_later(DELETED_AFTER, partial(show, "DELETED", node=node, phase="Succeeded"))
+
+    async def answered(self) -> None:
+        """Wait until each pod is listed, at most `ANSWERED_WITHIN`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWERED_WITHIN):
+                await until(lambda: not self.due)
+
+    @staticmethod
+    def _live(show: Callable[..., None], node: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(STARTED_AFTER, partial(show, "MODIFIED", node=node, phase="Running"))
+        loop.call_later(DELETED_AFTER, partial(show, "DELETED", node=node, phase="Succeeded"))
 
     def _show(
         self, cluster: SyntheticCluster, name: str, claim: str, kind: str, *, node: str = "", phase: str = "Pending"
@@ -228,7 +245,7 @@ async def controller(world: Path, *, colocation: bool) -> None:
             if phase["load"]:
                 load += [reports(cluster, seconds=phase["seconds"]), others.change(seconds=phase["seconds"])]
             await asyncio.gather(delays.change(cluster, seconds=phase["seconds"]), *load)
-            await asyncio.sleep(2.0)
+            await delays.answered()
             stretches.end()
             longest = sorted(stretches.longest, reverse=True)
             result = {
