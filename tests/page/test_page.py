@@ -258,10 +258,10 @@ def test_a_workload_leads_to_its_claims_pods_and_devices(tab, small):
     page = tab(small.url)
     go(page, "workloads?q=namespace:ml for:train-0")
     page.locator("tr[data-key='ml/jobs.batch/train-0']").click()
-    page.get_by_role("heading", name="ml/jobs.batch/train-0").wait_for()
+    page.get_by_role("heading", name="ml/jobs.batch/train-0", exact=True).wait_for()
     page.get_by_text("2 started, 0 starting").wait_for()
     page.get_by_role("link", name="gpu.example.com/node-1/gpu-1").click()
-    page.get_by_role("heading", name="gpu.example.com/node-1/gpu-1").wait_for()
+    page.get_by_role("heading", name="gpu.example.com/node-1/gpu-1", exact=True).wait_for()
 
 
 def test_a_node_leads_to_its_reservations(tab, small):
