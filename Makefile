@@ -148,7 +148,7 @@ shape: $(STAMP) ## count callables, lambdas, large constructors, decisions and l
 	$(BIN)/python -m tests.shape $(ARGS)
 
 # CPU seconds of a quiet machine, in all processes (tests/cpu_time.py): what the tests take, and 15 % more.
-DRA_CPU_BUDGET ?= 330
+DRA_CPU_BUDGET ?= 260
 
 # Tests make tens of thousands of small files and folders, for which a disk takes ten times as long as memory.
 IN_MEMORY := $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 1000000 ] && echo /dev/shm)
