@@ -59,12 +59,17 @@ RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
 """Seconds, minimum and maximum, after failures whose cause is known."""
 
 
+WORKERS: Final = 256
+"""Claims reconciled at the same time. Most only wait for the rate limiter, which serves what tidies up last: a claim
+that a pod waits for must find a free worker beside hundreds of these."""
+
+
 class Claims(Reconciler[Key]):
     """The loop that reconciles claims."""
 
     settings = Settings(
         name="claim",
-        workers=16,
+        workers=WORKERS,
         retry=RETRY,
         retry_after=RETRY_AFTER,
         rounds=4,  # a write makes the next decision possible: listed, then ungated

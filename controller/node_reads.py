@@ -1,9 +1,8 @@
 """Reads nodes live for the claims that ask for it (`LookUpNode`): one read answers all claims that ask about a node.
 
 A hundred seconds after a controller has taken over, every claim with a guard asks about its node at the same moment.
-The reads have a loop of their own with few workers, so that no decision about another claim waits for thousands of
-them. They do not have the priority of tidying up: devices stay reserved until the answer, and under load requests of
-that priority are not sent at all.
+The reads have a loop of their own and the priority of tidying up, as the pruning of lists: no decision about another
+claim waits for thousands of them, and neither do the prunes of claims, which hold their workers until they are sent.
 """
 
 from typing import Final
@@ -18,6 +17,7 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.node_questions import NodeQuestions
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.kube.client import Selection
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import NODES
 from dra.model.nodes import Node
 
@@ -52,7 +52,7 @@ class NodeReads(Reconciler[str]):
         if not questions:
             return NEVER
         selection = Selection(fields=f"metadata.name={key}")
-        pages = self._runtime.client.list_pages(NODES, Node, selection=selection)
+        pages = self._runtime.client.list_pages(NODES, Node, selection=selection, priority=RequestPriority.BULK)
         nodes = [node async for page in pages for node in page.items]
         self.cache.remove(questions)
         for question in questions:

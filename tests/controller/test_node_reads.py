@@ -8,7 +8,6 @@ import pytest
 from controller.informers import ControllerInformers
 from controller.node_reads import BATCH_DELAY, NodeReads
 from dra.engine.claims.actions import LookUpNode
-from dra.kube.resources import NODES as NODES_RESOURCE
 from dra.model.nodes import Node
 from tests.controller.claim_writes import ALLOCATION, USES, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS, NODES
@@ -97,25 +96,6 @@ async def test_a_node_is_read_seldom_while_thousands_of_claims_ask_one_after_ano
         await asyncio.sleep(0.001)
     await asyncio.sleep(SOON)
     assert len(selectors(cluster)) <= 3
-
-
-async def test_devices_do_not_stay_reserved_for_as_long_as_others_use_up_the_rate_limit(cluster, world, reading):
-    served(cluster, world)
-    observe_ready_node(cluster, world)
-    vanish(cluster, world)
-
-    async def read_without_end():
-        while True:
-            await reading._runtime.client.get(NODES_RESOURCE, ("", "n1"), Node)
-
-    async with asyncio.TaskGroup() as group:
-        others = [group.create_task(read_without_end()) for _ in range(64)]
-        await asyncio.sleep(2.0)  # the burst is used up
-        reading.request(LookUpNode(claim=KEY, node="n1"))
-        await asyncio.sleep(SOON)
-        assert not world.view(KEY, now=0.0).vanished
-        for other in others:
-            other.cancel()
 
 
 async def test_a_read_that_had_begun_before_a_question_does_not_answer_it(cluster, world, reading):
