@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import readme
+from bench.process_memory import memory
 from dra.kube.transport import JSON, MERGE_PATCH, Request, Response
 from localplane.https_server import serve_https
 from localplane.schemas.builtin_schemas import Dialect
@@ -191,9 +192,9 @@ def started(folder: Path, command: tuple[str, ...]) -> tuple[float, float, float
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                status_of = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-                most = max(most, int(status_of.partition("VmHWM:")[2].split()[0]) / 1024)
+            with contextlib.suppress(OSError, KeyError):  # it has ended
+                _, peak = memory(process.pid)
+                most = max(most, peak)
             time.sleep(0.005)  # noqa: TID251 - in a thread of its own, while another process works
         spent = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)

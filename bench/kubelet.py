@@ -18,6 +18,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from grpc import aio
 
+from bench.process_memory import memory
 from dra.wire import devicehealth
 from dra.wire.plugin import Claim, DraPluginClient, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
 from dra.wire.registration import InfoRequest, RegistrationClient, RegistrationStatus
@@ -152,8 +153,8 @@ class Process:
 
     def resident(self) -> float:
         """Return its memory in MiB."""
-        status = dict(line.partition(":")[::2] for line in self._file("status").splitlines())
-        return int(status["VmRSS"].split()[0]) / 1024
+        resident, _ = memory(self._started.pid)
+        return resident
 
     def switches(self) -> int:
         """Return how often its threads have begun to wait."""
@@ -163,9 +164,6 @@ class Process:
             with contextlib.suppress(OSError):
                 switches += int((folder / "status").read_text().partition("voluntary_ctxt_switches:")[2].split()[0])
         return switches
-
-    def _file(self, name: str) -> str:
-        return Path(f"/proc/{self._started.pid}/{name}").read_text(encoding="utf-8")
 
     @property
     def _stdout(self) -> IO[str]:

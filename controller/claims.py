@@ -58,7 +58,6 @@ RETRY_AFTER: Final[dict[type[Exception], tuple[float, float]]] = {
 }
 """Seconds, minimum and maximum, after failures whose cause is known."""
 
-
 WORKERS: Final = 256
 """Claims reconciled at the same time. Most only wait for the rate limiter, which serves what tidies up last: a claim
 that a pod waits for must find a free worker beside hundreds of these."""
