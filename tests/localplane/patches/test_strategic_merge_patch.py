@@ -61,7 +61,7 @@ def test_the_result_is_that_of_the_real_server(exchange):
     assert warnings == exchange.warnings
 
 
-@for_each([each for each in PATCHES if each.status >= 400], name=lambda each: each.name)
+@for_each([patch for patch in PATCHES if patch.status >= 400], name=lambda patch: patch.name)
 def test_what_the_real_server_refuses_is_refused_in_its_words(exchange):
     with pytest.raises(StatusError) as refused:
         patched(exchange)

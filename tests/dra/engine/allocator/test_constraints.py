@@ -111,6 +111,6 @@ ROWS = {
 }
 
 
-@for_each_case([pytest.param(each, id=name) for name, each in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_constraints(row):
     assert outcome(row) == row.expected

@@ -148,7 +148,7 @@ ROWS_1_38["a-selector-on-an-attribute-under-both-names"] = Row(  # 1.37 takes an
 )
 
 
-@for_each_case([pytest.param(each, id=name) for name, each in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_up_to_1_37(row):
     assert outcome(row) == row.expected
 

@@ -9,7 +9,7 @@ from dra.engine.messages.remedies import WeighedChoice
 from tests.violations import for_each_case
 
 
-@for_each_case([each for each in AdvisedAction if each is not AdvisedAction.NONE])
+@for_each_case([action for action in AdvisedAction if action is not AdvisedAction.NONE])
 def test_each_way_has_a_remedy(way):
     assert way in ADVICE_REMEDIES
 
