@@ -156,7 +156,7 @@ TMPDIR ?= $(or $(IN_MEMORY),/tmp)
 
 .PHONY: test
 test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
-	TMPDIR=$(TMPDIR) DRA_CPU_BUDGET=$(DRA_CPU_BUDGET) $(BIN)/pytest -n auto --dist worksteal \
+	TMPDIR=$(TMPDIR) DRA_CPU_BUDGET=$(DRA_CPU_BUDGET) $(BIN)/python -m tests.parts -n auto --dist worksteal \
 	  -o tmp_path_retention_policy=failed -m 'not slow and not long' $(ARGS)
 
 .PHONY: test-all

@@ -5,9 +5,11 @@ machine: where others use caches and cores too, the same work takes longer, so a
 way.
 """
 
+import json
 import os
 import resource
 import time
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,6 +18,12 @@ from tests import remarks
 
 BUDGET: Final = "DRA_CPU_BUDGET"
 """Environment variable with the seconds that a run may take."""
+
+BEFORE: Final = "DRA_CPU_BEFORE"
+"""Environment variable with the file of what the parts of the run before this one have used (tests/parts.py)."""
+
+FILE_OF_PARTS = os.environ.pop(BEFORE, "")
+"""Taken out of the environment: sessions of pytest that tests start are no parts."""
 
 UNIT_SECONDS: Final = 0.010
 """CPU seconds of `work` on a quiet core of CI's machine."""
@@ -78,14 +86,24 @@ def receive(config: pytest.Config, output: dict[str, tuple[float, float, int]]) 
 
 
 def judge(config: pytest.Config) -> bool:
-    """Print what the run has used; return whether that is within the budget, if there is one."""
+    """Print what the run has used, with its parts so far; return whether that is within the budget, if there is one."""
     budget = float(os.environ.get(BUDGET) or 0)
-    used = config.stash.get(_USED, [])
+    used = _with_parts_before(config.stash.get(_USED, []))
     seconds, quiet = (sum(each[part] for each in used) for part in (0, 1))
     line = f"CPU: {seconds:.0f} s, {quiet:.0f} s on a quiet machine; {max(each[2] for each in used)} MiB a process"
     within = not budget or quiet <= budget
     remarks.remark(config, line if within else f"error: {line}; the budget is {budget:.0f} s: see --durations=30")
     return within
+
+
+def _with_parts_before(used: list[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """Add what the parts before this one have used, and leave the sum to the next one."""
+    if not FILE_OF_PARTS:
+        return used
+    file = Path(FILE_OF_PARTS)
+    together = [*(json.loads(file.read_text("utf-8")) if file.exists() else []), *used]
+    file.write_text(json.dumps(together), "utf-8")
+    return together
 
 
 def _peak() -> int:

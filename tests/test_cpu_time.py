@@ -50,6 +50,15 @@ def test_a_run_is_judged_by_the_sum_of_its_processes(monkeypatch, budget, within
     assert remarks.lines(config) == [told]
 
 
+def test_parts_of_a_run_are_judged_by_their_sum(monkeypatch, tmp_path):
+    monkeypatch.setenv(cpu_time.BUDGET, "330")
+    monkeypatch.setattr(cpu_time, "FILE_OF_PARTS", str(tmp_path / "used"))
+    first, last = main_process((400, 200, 280)), main_process((300, 150, 270))
+    assert cpu_time.judge(first)
+    assert not cpu_time.judge(last)
+    assert remarks.lines(last)[0].startswith("error: CPU: 700 s, 350 s on a quiet machine; 280 MiB a process")
+
+
 def test_a_process_hands_over_what_it_and_its_children_have_used(monkeypatch):
     monkeypatch.delenv(cpu_time.BUDGET, raising=False)
     worker = SimpleNamespace(stash=pytest.Stash(), workeroutput={})
