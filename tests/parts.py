@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 PARTS: Final[tuple[tuple[str, ...], ...]] = (
     ("tests/dra/engine",),
+    ("tests/dra/cli",),
     ("tests/dra",),
     ("tests/controller", "tests/kubeletplugin"),
     ("tests",),
