@@ -163,13 +163,15 @@ class Application:
         nodes = NodeReads(runtime, self._informers, claims=self.cache)
         lookups = ClaimLookups(
             runtime,
-            cache=self.cache,
+            self._informers,
+            claims=self.cache,
             workloads=self._workloads.reader,
             placements=self._placements,
             nodes=nodes,
         )
         self._reconcilers += [
             nodes,
+            lookups,
             Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
             Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
             NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),

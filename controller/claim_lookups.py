@@ -1,80 +1,113 @@
-"""Answers the questions of plans by live reads; the answers enter the cache of claims."""
+"""Answers the questions of plans by live reads; the answers enter the cache of claims.
 
+The reads have a loop of their own: right after a controller has taken over, thousands of claims may ask about pods that
+ended meanwhile, and the rate limiter sends these reads one after another. No decision about another claim waits for it.
+"""
+
+from typing import Final
+
+from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.node_reads import NodeReads
 from controller.placement_reader import PlacementReader
+from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
 from dra.engine.claims import live_reads
 from dra.engine.claims.actions import Lookup, LookUpNode, LookUpPlacements, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.open_questions import OpenQuestions, Question
+from dra.engine.instants import NEVER, Instant, Moment
 from dra.kube.errors import NotFound
 from dra.kube.resources import PODS, RESERVATIONS, InvalidNameError
+from dra.kube.workqueue import MAX_CONCURRENT_RECONCILES
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
 from dra.requests.workload_reader import WorkloadReader
 
+RETRY: Final = (0.2, 10.0)
+"""Seconds, minimum and maximum, until a read that failed is repeated: devices may wait for its answer."""
 
-class ClaimLookups:
-    """A reader of what decisions about claims ask for."""
+
+class ClaimLookups(Reconciler[Question]):
+    """The loop that reads what decisions about claims ask for."""
+
+    settings = Settings(name="live read for claim", workers=MAX_CONCURRENT_RECONCILES, retry=RETRY, batch_delay=0.0)
+    cache: OpenQuestions
+    _runtime: Runtime[ControllerMetrics]
 
     def __init__(
         self,
         runtime: Runtime[ControllerMetrics],
+        informers: ControllerInformers,
         *,
-        cache: ClaimCache,
+        claims: ClaimCache,
         workloads: WorkloadReader,
         placements: PlacementReader,
         nodes: NodeReads,
     ) -> None:
-        self._runtime = runtime
-        self._cache = cache
+        self.cache = OpenQuestions()
+        super().__init__(runtime, informers, self.cache)
+        self._informers = informers
+        self._claims = claims
         self._workloads = workloads
         self._placements = placements
         self._nodes = nodes
-        self._in_flight: set[tuple[Key, Lookup]] = set()
-        """Questions in flight, with the claim that needs the answer: a pod may be listed in several claims."""
 
-    async def answer(self, question: Lookup, *, claim: Key) -> None:
-        """Read the answer, unless that read is in flight; raise ApiError. Nodes and placements are read later."""
-        if (claim, question) in self._in_flight:
-            return
-        self._in_flight.add((claim, question))
-        try:
-            match question:
-                case LookUpPod():
-                    await self._look_up_pod(question, claim)
-                case LookUpNode():
-                    self._nodes.request(question)
-                case LookUpWorkload(reference=reference) if reference.is_reservation:
-                    await self._look_up_reservation(reference)
-                case LookUpWorkload(reference=reference):
-                    await self._workloads.look_up(reference, namespace=claim[0])
-                case LookUpPlacements():
-                    self._placements.request(question)
-        finally:
-            self._in_flight.discard((claim, question))
+    def subject(self, key: Question) -> str:
+        """Return the claim that asks."""
+        return f"{self.settings.name} {'/'.join(key[0])}"
+
+    def request(self, question: Lookup, *, claim: Key) -> None:
+        """Add a question of a claim; the answer enters the cache of claims."""
+        match question:
+            case LookUpPod() | LookUpWorkload():
+                self.cache.ask((claim, question))
+                self.enqueue_dirty()
+            case LookUpNode():
+                self._nodes.request(question)
+            case LookUpPlacements():
+                self._placements.request(question)
+
+    async def reconcile(self, key: Question, now: Moment) -> Instant:
+        """Read the answer to one question. Raises ApiError."""
+        del now
+        claim, question = key
+        if self._claims.claim(claim) is not None:
+            await self._answer(question, claim)
+            self._informers.notify()
+        self.cache.remove(key)
+        return NEVER
+
+    async def _answer(self, question: LookUpPod | LookUpWorkload, claim: Key) -> None:
+        match question:
+            case LookUpPod():
+                await self._look_up_pod(question, claim)
+            case LookUpWorkload(reference=reference) if reference.is_reservation:
+                await self._look_up_reservation(reference)
+            case LookUpWorkload(reference=reference):
+                await self._workloads.look_up(reference, namespace=claim[0])
 
     async def _look_up_pod(self, question: LookUpPod, claim: Key) -> None:
         try:
             pod = await self._runtime.client.get(PODS, question.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
-            self._cache.lookups.observe_pod_absent(claim, question.uid)
+            self._claims.lookups.observe_pod_absent(claim, question.uid)
         except NotFound as error:
             if error.is_about(question.pod[1]):
-                self._cache.lookups.observe_pod_vanished(claim, question.uid)
+                self._claims.lookups.observe_pod_vanished(claim, question.uid)
         else:
-            live_reads.observe_listed_pod(self._cache, claim, question, pod, now=self._runtime.instant())
+            live_reads.observe_listed_pod(self._claims, claim, question, pod, now=self._runtime.instant())
 
     async def _look_up_reservation(self, reference: ConsumerReference) -> None:
         """Check whether a reservation is certainly gone; its informer reports an existing one."""
         try:
             reservation = await self._runtime.client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
         except InvalidNameError:  # no object can have such a name
-            self._cache.forget_reservation(reference.uid)
+            self._claims.forget_reservation(reference.uid)
         except NotFound as error:
             if error.is_about(reference.name):  # otherwise the kind is not served at the moment
-                self._cache.forget_reservation(reference.uid)
+                self._claims.forget_reservation(reference.uid)
         else:
             if reservation.metadata.uid != reference.uid:
-                self._cache.forget_reservation(reference.uid)
+                self._claims.forget_reservation(reference.uid)

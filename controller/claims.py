@@ -24,10 +24,7 @@ from dra.engine.claims import scheduling_gates
 from dra.engine.claims.actions import (
     ClaimPlan,
     DeleteClaim,
-    LookUpNode,
-    LookUpPlacements,
-    LookUpPod,
-    LookUpWorkload,
+    Lookup,
     PatchMetadata,
     ResyncPod,
     Ungate,
@@ -138,7 +135,10 @@ class Claims(Reconciler[Key]):
         """Carry out a plan made for the view; raise ApiError, BoundMeanwhileError or PartialFailureError."""
         if view is not None:
             await self._write_claim(plan, view)
-        raise_failures(await run_in_parallel(list(self._requests(plan, key))))
+        for action in plan.actions:
+            if isinstance(action, Lookup):
+                self._lookups.request(action, claim=key)
+        raise_failures(await run_in_parallel(list(self._requests(plan))))
         if not plan.writes_status:
             self._publish(key, plan)
 
@@ -155,7 +155,7 @@ class Claims(Reconciler[Key]):
             raise_failures(await run_in_parallel([partial(self._pods.resync, action) for action in resyncs]))
             raise
 
-    def _requests(self, plan: ClaimPlan, key: Key) -> Iterator[DeferredRequest]:
+    def _requests(self, plan: ClaimPlan) -> Iterator[DeferredRequest]:
         """Yield the requests that follow the writes of the claim."""
         for action in plan.actions:
             match action:
@@ -165,8 +165,6 @@ class Claims(Reconciler[Key]):
                     yield partial(self._pods.resync, action)
                 case DeleteClaim():
                     yield partial(self._writer.delete, action)
-                case LookUpPod() | LookUpNode() | LookUpWorkload() | LookUpPlacements():
-                    yield partial(self._lookups.answer, action, claim=key)
                 case _:
                     pass
 

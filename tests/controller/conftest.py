@@ -74,7 +74,8 @@ def writer_of(cluster, world, clock, runtime_of):
         informers = ControllerInformers(runtime.client, clock=clock)
         lookups = ClaimLookups(
             runtime,
-            cache=world,
+            informers,
+            claims=world,
             workloads=WorkloadReader(runtime.client, cache=world, rules={}, clock=clock),
             placements=PlacementReader(runtime, informers, cache=world),
             nodes=NodeReads(runtime, informers, claims=world),

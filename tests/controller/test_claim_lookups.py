@@ -1,28 +1,84 @@
-"""Questions of plans are answered by live reads."""
+"""Questions of plans are answered by live reads, in a loop of its own."""
 
 import asyncio
+import contextlib
+import dataclasses
 
 import pytest
 
+from controller.claim_lookups import ClaimLookups
+from controller.claims import WORKERS, Claims
+from controller.informers import ControllerInformers
+from controller.node_reads import NodeReads
+from controller.placement_reader import PlacementReader
 from dra.engine.claims import claim_holders
-from dra.engine.claims.actions import (
-    ClaimPlan,
-    LookUpNode,
-    LookUpPod,
-    LookUpWorkload,
-)
+from dra.engine.claims.actions import LookUpNode, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.view import EntryKind
 from dra.kube.errors import Unreachable
+from dra.requests.workload_reader import WorkloadReader
 from tests.controller.claim_writes import ALLOCATION, USES, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS, PODS
+from tests.controller.conftest import REPLACE
 from tests.dra.engine.examples import JOB, KEY, NAMESPACE, uid
-from tests.dra.kube.scripted import refusal
+from tests.dra.kube.scripted import client_of, refusal
+
+OF_A = LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a"))
 
 
 @pytest.fixture
 def cluster():
     return with_an_allocated_claim()
+
+
+@pytest.fixture
+def lookups_of(world, clock):
+    """Makes the loop of a process."""
+
+    def make(runtime):
+        informers = ControllerInformers(runtime.client, clock=clock)
+        return ClaimLookups(
+            runtime,
+            informers,
+            claims=world,
+            workloads=WorkloadReader(runtime.client, cache=world, rules={}, clock=clock),
+            placements=PlacementReader(runtime, informers, cache=world),
+            nodes=NodeReads(runtime, informers, claims=world),
+        )
+
+    return make
+
+
+@contextlib.asynccontextmanager
+async def acting(loop):
+    """Run a loop."""
+    running = asyncio.create_task(loop.run())
+    await asyncio.sleep(0.1)
+    yield
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+async def lookups(cluster, runtime_of, lookups_of):
+    """The loop of a leader."""
+    loop = lookups_of(runtime_of(cluster))
+    async with acting(loop):
+        yield loop
+
+
+@pytest.fixture
+def answered(lookups):
+    """Asks for claims and waits for the answers."""
+
+    async def ask(*questions, claims=(KEY,)):
+        for claim in claims:
+            for question in questions:
+                lookups.request(question, claim=claim)
+        await asyncio.sleep(20.0)
+        assert not lookups.cache
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -34,17 +90,17 @@ def cluster():
         pytest.param({"spec": {}, "status": {"phase": "Failed"}}, EntryKind.FINISHED, id="ended"),
     ],
 )
-async def test_an_entry_nobody_knows_is_settled_by_a_live_read(cluster, world, writer_of, content, kind):
+async def test_an_entry_nobody_knows_is_settled_by_a_live_read(cluster, world, answered, content, kind):
     entry = {"resource": "pods", "name": "a", "uid": uid("a")}
     cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": [entry]})
-    view = served(cluster, world)
+    served(cluster, world)
     if content is not None:
         pod(cluster, "a", **content)
-    await writer_of().apply(ClaimPlan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+    await answered(OF_A)
     assert [e.kind for e in world.view(KEY, now=0.0).entries] == [kind]
 
 
-async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bound(cluster, world, writer_of):
+async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bound(cluster, world, answered):
     entry = {"resource": "pods", "name": "a", "uid": uid("a")}
     cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": [entry]})
     gates = [{"name": "kueue.x-k8s.io/admission"}]
@@ -52,46 +108,93 @@ async def test_a_live_read_of_a_listed_pod_that_looks_gated_shows_that_it_is_bou
     view = served(cluster, world)
     assert [e.kind for e in view.entries] == [EntryKind.UNKNOWN]
     pod(cluster, "a", spec={"resourceClaims": USES, "nodeName": "n1"})
-    await writer_of().apply(ClaimPlan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+    await answered(OF_A)
     assert [e.kind for e in world.view(KEY, now=0.0).entries] == [EntryKind.LIVE]
 
 
-async def test_a_question_about_a_node_is_handed_on_and_holds_up_no_worker(cluster, world, writer_of):
-    view = served(cluster, world)
-    await writer_of().apply(ClaimPlan(actions=(LookUpNode(claim=KEY, node="n1"),)), view=view)
+async def test_a_question_about_a_node_is_handed_on(cluster, world, answered):
+    served(cluster, world)
+    await answered(LookUpNode(claim=KEY, node="n1"))
     assert not cluster.requests
 
 
-async def test_a_read_that_fails_settles_nothing(cluster, world, writer_of):
-    view = served(cluster, world)
-    cluster.refuse[PODS] = refusal(500)
+async def test_a_read_that_fails_settles_nothing_and_is_repeated(cluster, world, lookups, answered):
+    served(cluster, world)
+    plain, failures = cluster.send, 0
 
     async def unreachable(_request):
+        nonlocal failures
+        failures += 1
         raise Unreachable("x", "gone away", outcome_unknown=True)
 
     cluster.send = unreachable
-    for _ in range(2):  # the second one asks again
-        with pytest.raises(Unreachable):
-            await writer_of().apply(ClaimPlan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),)), view=view)
+    lookups.request(OF_A, claim=KEY)
+    await asyncio.sleep(1.0)
+    assert (failures > 1, len(lookups.cache)) == (True, 1)
+    assert not cluster.requests
+    cluster.send = plain
+    await answered(OF_A)
+    assert [request.path for request in cluster.requests] == [f"/api/v1/namespaces/{NAMESPACE}/pods/a"]
 
 
-async def test_the_same_question_is_asked_once_at_a_time(cluster, world, writer_of):
-    view, writer = served(cluster, world), writer_of()
-    plan = ClaimPlan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")), LookUpWorkload(claim=KEY, reference=JOB)))
-    await asyncio.gather(*(writer.apply(plan, view=view) for _ in range(5)))
+async def test_a_read_that_fails_is_not_repeated_for_a_claim_that_is_gone(cluster, world, lookups):
+    view = served(cluster, world)
+    cluster.refuse[PODS] = refusal(500)
+    lookups.request(OF_A, claim=KEY)
+    await asyncio.sleep(1.0)
+    world.forget_claim(KEY, view.claim.metadata.uid)
+    await asyncio.sleep(60.0)
+    asked = len(cluster.requests)
+    await asyncio.sleep(60.0)
+    assert (len(lookups.cache), len(cluster.requests)) == (0, asked)
+
+
+async def test_what_was_asked_before_the_loop_began_is_answered(cluster, world, runtime_of, lookups_of):
+    served(cluster, world)
+    loop = lookups_of(runtime_of(cluster))
+    loop.request(OF_A, claim=KEY)
+    async with acting(loop):
+        assert (len(loop.cache), len(cluster.requests)) == (0, 1)
+
+
+async def test_the_same_question_is_asked_once_at_a_time(cluster, world, answered):
+    served(cluster, world)
+    await answered(*(question for _ in range(5) for question in (OF_A, LookUpWorkload(claim=KEY, reference=JOB))))
     asked = [request.path for request in cluster.requests]
     assert len(asked) == len(set(asked))
 
 
-async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster, world, writer_of):
+async def test_each_claim_gets_its_answer_about_a_pod_that_several_list(cluster, world, answered):
     entry = {"resource": "pods", "name": "a", "uid": uid("a")}
     for name in ("train", "eval"):
         cluster.put(CLAIMS, NAMESPACE, name, status={"allocation": ALLOCATION, "reservedFor": [entry]})
-    views, writer = [served(cluster, world, name) for name in ("train", "eval")], writer_of()
-    plan = ClaimPlan(actions=(LookUpPod(pod=(NAMESPACE, "a"), uid=uid("a")),))
-    await asyncio.gather(*(writer.apply(plan, view=view) for view in views))
-    found = [world.view(view.key, now=0.0).entries[0].kind for view in views]
-    assert found == [EntryKind.VANISHED, EntryKind.VANISHED]
+    keys = [served(cluster, world, name).key for name in ("train", "eval")]
+    await answered(OF_A, claims=keys)
+    kinds = [world.view(key, now=0.0).entries[0].kind for key in keys]
+    assert kinds == [EntryKind.VANISHED, EntryKind.VANISHED]
+
+
+async def test_no_pod_waits_for_the_live_reads_of_other_claims(cluster, world, runtime_of, lookups_of, clock):
+    """A controller takes over; more claims than it has workers list pods that ended meanwhile."""
+    runtime = dataclasses.replace(runtime_of(cluster), client=client_of(cluster, qps=200.0, burst=20.0))
+    for number in range(4 * WORKERS):
+        entry = {"resource": "pods", "name": f"p{number}", "uid": uid(f"p{number}")}
+        cluster.put(CLAIMS, NAMESPACE, f"c{number}", status={"allocation": ALLOCATION, "reservedFor": [entry]})
+        served(cluster, world, f"c{number}")
+    served(cluster, world)
+    loop = lookups_of(runtime)
+    claims = Claims(
+        runtime, ControllerInformers(runtime.client, clock=clock), cache=world, lookups=loop, policy=REPLACE
+    )
+    claims._needs = ()
+    async with acting(loop), acting(claims):
+        world.observe_pod(pod(cluster, "new", spec={"resourceClaims": USES, "nodeName": "n1"}), now=clock.now())
+        claims.enqueue_dirty()
+        await asyncio.sleep(0.5)
+        assert [request.path for request in cluster.requests if request.method == "PATCH"][:1] == [
+            f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims/train/status"
+        ]
+        assert len(loop.cache) > WORKERS
 
 
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
@@ -106,16 +209,16 @@ HELD_FOR = claim_holders.reserved_for_entry("r", uid("r"))
         pytest.param({"uid": uid("r")}, HolderState.UNKNOWN, id="there-the-watch-will-show-it"),
     ],
 )
-async def test_whether_a_reservation_is_gone_a_live_read_tells(cluster, world, writer_of, there, standing):
+async def test_whether_a_reservation_is_gone_a_live_read_tells(cluster, world, answered, there, standing):
     if there is not None:
         cluster.put(RESERVATIONS, "", "r", metadata=there)
-    view = served(cluster, world)
-    await writer_of().apply(ClaimPlan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
+    served(cluster, world)
+    await answered(LookUpWorkload(claim=KEY, reference=HELD_FOR))
     assert world.holders.state(uid("r")) is standing
 
 
-async def test_a_kind_that_is_not_served_just_now_tells_nothing(cluster, world, writer_of):
-    view = served(cluster, world)
+async def test_a_kind_that_is_not_served_just_now_tells_nothing(cluster, world, answered):
+    served(cluster, world)
     cluster.answer["GET", f"{RESERVATIONS}/r"] = refusal(404, "NotFound", "the server could not find the resource")
-    await writer_of().apply(ClaimPlan(actions=(LookUpWorkload(claim=KEY, reference=HELD_FOR),)), view=view)
+    await answered(LookUpWorkload(claim=KEY, reference=HELD_FOR))
     assert world.holders.state(uid("r")) is HolderState.UNKNOWN

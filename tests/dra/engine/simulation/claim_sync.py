@@ -8,7 +8,7 @@ claim cache before the next decision.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from dra.engine.claims import live_reads, patches, scheduling_gates
 from dra.engine.claims.actions import (
@@ -16,6 +16,7 @@ from dra.engine.claims.actions import (
     ClaimWrite,
     Deallocate,
     DeleteClaim,
+    Lookup,
     LookUpNode,
     LookUpPlacements,
     LookUpPod,
@@ -27,18 +28,13 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.view import ClaimView, Placements
-from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.claims.view import ClaimView
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
-from dra.model.nodes import Node, are_all_deleted, selected_node_names
+from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
-from dra.model.references import ConsumerReference
-from dra.model.templates import PodGroup
-from tests.dra.engine.simulation import objects
 from tests.dra.engine.simulation.binding_observations import BindingObservations
-from tests.dra.engine.simulation.objects import Job, Reservation
 from tests.dra.engine.simulation.requests import ApiError, Conflict, Invalid, NotFound, RequestProcess, send_request
 from tests.dra.engine.simulation.server import Actor, Clock, DecisionBasis, Server
 from tests.dra.engine.simulation.violation import Violation
@@ -48,10 +44,6 @@ MAX_ROUNDS: Final = 4
 
 RETRY: Final = 0.2
 """Seconds before a claim whose plan failed is decided again."""
-
-
-FindPlacements: TypeAlias = Callable[[ResourceClaim, Pod], tuple[bool, bool]]
-"""Whether a pod that waits for a claim could run where the claim is allocated, and whether elsewhere."""
 
 
 class ClaimSync:
@@ -66,7 +58,7 @@ class ClaimSync:
         server: Server,
         clock: Clock,
         requeue_at: Callable[[Key, Instant], None],
-        find_placements: FindPlacements,
+        ask: Callable[[Key, Lookup], None],
         reasons: Counter[str],
         bindings: BindingObservations,
         nodes: Mapping[Key, Node],
@@ -81,7 +73,7 @@ class ClaimSync:
         self._server = server
         self._clock = clock
         self._requeue_at = requeue_at
-        self._find_placements = find_placements
+        self._ask = ask
         self._reasons = reasons
         self._bindings = bindings
         self._nodes = nodes
@@ -126,14 +118,8 @@ class ClaimSync:
                     yield from self._resync_pod(action)
                 case DeleteClaim():
                     yield from self._delete_claim(action)
-                case LookUpPod():
-                    yield from self._look_up_pod(action)
-                case LookUpPlacements():
-                    yield from self._look_up_placements(action)
-                case LookUpNode():
-                    yield from self._look_up_node(action)
-                case LookUpWorkload():
-                    yield from self._look_up_workload(action)
+                case LookUpPod() | LookUpPlacements() | LookUpNode() | LookUpWorkload():
+                    self._ask(self._key, action)
                 case _:
                     pass
 
@@ -247,77 +233,3 @@ class ClaimSync:
             yield from send_request(partial(self._server.remove, ResourceClaim, action.claim, action.uid, by=Actor.US))
         except (Conflict, NotFound):
             self._claim_cache.forget_claim(action.claim, action.uid)
-
-    def _look_up_pod(self, action: LookUpPod) -> RequestProcess[None]:
-        try:
-            pod = yield from send_request(partial(self._server.get, Pod, action.pod))
-        except NotFound:
-            self._claim_cache.lookups.observe_pod_vanished(self._key, action.uid)
-            return
-        live_reads.observe_listed_pod(self._claim_cache, self._key, action, pod, now=self._clock.now)
-
-    def _look_up_node(self, action: LookUpNode) -> RequestProcess[None]:
-        nodes = yield from send_request(partial(self._server.list, Node))
-        self.stale = True
-        live_reads.observe_nodes(self._claim_cache, action, nodes, now=self._clock.now)
-
-    def _look_up_placements(self, action: LookUpPlacements) -> RequestProcess[None]:
-        """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
-        read_at = self._clock.now
-        found: ResourceClaim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
-        if found.status.allocation is None:
-            return
-        here, elsewhere, unbindable = set(), set(), set()
-        selector = found.status.allocation.node_selector
-        reached = selected_node_names(selector) if selector is not None else None
-        names = {node.metadata.name for node in (yield from send_request(partial(self._server.list, Node)))}
-        for pod in (yield from send_request(partial(self._server.list, Pod))):
-            if pod.metadata.uid in action.pods:
-                nominated = pod.status.nominated_node_name
-                if nominated and nominated not in (names if reached is None else names & reached):
-                    unbindable.add((pod.metadata.uid, nominated))
-                inside, outside = self._find_placements(found, pod)
-                if inside:
-                    here.add(pod.metadata.uid)
-                elif outside:
-                    elsewhere.add(pod.metadata.uid)
-        answer = Placements(
-            allocation=found.status.allocation,
-            at=self._clock.now,
-            read_at=read_at,
-            pods=frozenset(action.pods),
-            fit_here=frozenset(here),
-            fit_elsewhere=frozenset(elsewhere),
-            nodes_deleted=are_all_deleted(selector, existing=names),
-            unbindable_nominations=frozenset(unbindable),
-        )
-        self._claim_cache.lookups.observe_placements(self._key, answer)
-
-    def _look_up_reservation(self, reference: ConsumerReference) -> RequestProcess[None]:
-        """Ask whether a Reservation is certainly gone; what is there, its watch will show."""
-        try:
-            found = yield from send_request(partial(self._server.get, Reservation, objects.key(reference.name)))
-        except NotFound:
-            self._claim_cache.forget_reservation(reference.uid)
-            return
-        if found.metadata.uid != reference.uid:
-            self._claim_cache.forget_reservation(reference.uid)
-
-    def _look_up_workload(self, action: LookUpWorkload) -> RequestProcess[None]:
-        key, uid = WorkloadKey.from_reference(action.reference, action.claim[0]), action.reference.uid
-        if action.reference.is_reservation:
-            yield from self._look_up_reservation(action.reference)
-            return
-        kind: type[Job | PodGroup] = PodGroup if action.reference.is_pod_group else Job
-        try:
-            job = yield from send_request(partial(self._server.get, kind, (key.namespace, key.name)))
-        except NotFound:
-            self._claim_cache.workloads.forget(key, uid)
-            return
-        if job.metadata.uid != uid:
-            self._claim_cache.workloads.forget(key, uid)
-        finished = isinstance(job, Job) and job.finished
-        suspended = isinstance(job, Job) and job.suspended and not finished
-        self._claim_cache.workloads.observe(
-            key, uid=job.metadata.uid, finished=finished, suspended=suspended, live=True
-        )

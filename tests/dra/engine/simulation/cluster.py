@@ -141,13 +141,15 @@ class SimulatedCluster:
     # Everybody at work:
 
     def controller_works(self, outcome: RequestOutcome = RequestOutcome.DONE) -> None:
-        """Deliver everything and decide whatever is due; the first request of each sync may fail."""
+        """Deliver everything and decide whatever is due; the first request of each sync and of each read may fail."""
         replica = self.controller.replica
         replica.catch_up()
         for key in list(replica.syncs):
             replica.finish(key)
         for key in replica.due():
             replica.begin(key)
+            replica.finish(key, outcome)
+        for key in list(replica.syncs):
             replica.finish(key, outcome)
 
     def scheduler_works(self, pace: SchedulerPace = FULL_PACE) -> None:

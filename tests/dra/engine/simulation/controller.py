@@ -7,6 +7,7 @@ process has long decided something else.
 from collections import Counter
 from collections.abc import Iterable
 
+from dra.engine.claims.actions import Lookup
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import WorkloadPhase
@@ -20,7 +21,8 @@ from dra.model.references import POD_GROUPS
 from dra.model.templates import PodGroup
 from tests.dra.engine.simulation import reservations
 from tests.dra.engine.simulation.binding_observations import BindingObservations
-from tests.dra.engine.simulation.claim_sync import ClaimSync, FindPlacements
+from tests.dra.engine.simulation.claim_reads import ClaimRead, FindPlacements
+from tests.dra.engine.simulation.claim_sync import ClaimSync
 from tests.dra.engine.simulation.lagging_watches import LaggingWatch
 from tests.dra.engine.simulation.objects import JOBS, Job, Reservation
 from tests.dra.engine.simulation.requests import RequestOutcome, RequestProcess, resume_process, start_process
@@ -40,7 +42,9 @@ class ControllerReplica:
         """The uids of all entries that the watch of claims ever showed."""
 
         self._reasons = reasons
-        self.syncs: dict[Key, RequestProcess[None]] = {}
+        self.syncs: dict[Key | tuple[Key, Lookup], RequestProcess[None]] = {}
+        """By the claim, and live reads by the claim that asks and its question."""
+
         self.ready = False
         """Whether everything has been listed: nothing is decided before."""
 
@@ -126,7 +130,7 @@ class ControllerReplica:
             server=self._server,
             clock=self._clock,
             requeue_at=self._wake_at,
-            find_placements=self._find_placements,
+            ask=self._begin_read,
             reasons=self._reasons,
             bindings=self.bindings,
             nodes=self.nodes.seen,
@@ -136,14 +140,31 @@ class ControllerReplica:
         if start_process(process):
             self.syncs[key], self._running[key] = process, sync
 
-    def step(self, key: Key, outcome: RequestOutcome) -> None:
-        """Let a sync make its next request."""
+    def _begin_read(self, key: Key, question: Lookup) -> None:
+        """Begin a live read, unless it is under way."""
+        if (key, question) in self.syncs:
+            return
+        read = ClaimRead(
+            key,
+            claim_cache=self.claim_cache,
+            server=self._server,
+            clock=self._clock,
+            requeue_at=self._wake_at,
+            find_placements=self._find_placements,
+        )
+        process = read.run(question)
+        if start_process(process):
+            self.syncs[key, question] = process
+
+    def step(self, key: Key | tuple[Key, Lookup], outcome: RequestOutcome) -> None:
+        """Let a sync or a read make its next request."""
         self._mark_stale(key)
         if not resume_process(self.syncs[key], outcome):
-            del self.syncs[key], self._running[key]
+            del self.syncs[key]
+            self._running.pop(key, None)  # type: ignore[call-overload]
 
-    def finish(self, key: Key, outcome: RequestOutcome = RequestOutcome.DONE) -> None:
-        """Let a sync make all its requests; the first may have another outcome."""
+    def finish(self, key: Key | tuple[Key, Lookup], outcome: RequestOutcome = RequestOutcome.DONE) -> None:
+        """Let a sync or a read make all its requests; the first may have another outcome."""
         while key in self.syncs:
             self.step(key, outcome)
             outcome = RequestOutcome.DONE
@@ -152,7 +173,7 @@ class ControllerReplica:
         if when != NEVER:
             self.due_times[key] = min(when, self.due_times.get(key, NEVER))
 
-    def _mark_stale(self, current: Key | None) -> None:
+    def _mark_stale(self, current: Key | tuple[Key, Lookup] | None) -> None:
         for key, sync in self._running.items():
             if key != current:
                 sync.stale = True
