@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from typing import Final
 
 _MODIFY: Final = 0x2
+_MOVED_TO: Final = 0x80
+"""cgroup v1 lets cgroups be renamed."""
+
 _CREATE: Final = 0x100
 _ONLYDIR: Final = 0x01000000
 _OVERFLOW: Final = 0x4000
@@ -44,7 +47,8 @@ class CgroupWatcher:
         """Watch one more directory, unless it is gone. Raises OSError when the kernel's limit is reached."""
         if folder in self._numbers:
             return
-        number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MODIFY | _CREATE | _ONLYDIR)
+        events = _MODIFY | _CREATE | _MOVED_TO | _ONLYDIR
+        number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), events)
         if number < 0:
             failure = _os_error(folder)
             if failure.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -54,14 +58,14 @@ class CgroupWatcher:
         self._numbers[folder] = number
 
     def changed(self) -> bool:
-        """Read all events; return whether a directory was created, a watched file was written, or events were lost."""
+        """Read all events; return whether a directory is new, a watched file was written, or events were lost."""
         concerned = False
         for number, mask, name in self._events():
             if mask & _IGNORED:
                 folder = self._folders.pop(number, None)
                 if folder is not None and self._numbers.get(folder) == number:
                     del self._numbers[folder]
-            made = mask & _CREATE and mask & _ISDIR
+            made = mask & (_CREATE | _MOVED_TO) and mask & _ISDIR
             written = mask & _MODIFY and name == self._file
             concerned |= bool(made or written or mask & _OVERFLOW)
         return concerned

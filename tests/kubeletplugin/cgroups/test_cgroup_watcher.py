@@ -23,6 +23,13 @@ def test_new_folders_and_writes_into_the_file_are_told(tmp_path, watch):
     assert watch.changed()
 
 
+def test_a_folder_with_a_new_name_is_told(tmp_path, watch):
+    (tmp_path / "pod1").mkdir()
+    watch.add(str(tmp_path))
+    (tmp_path / "pod1").rename(tmp_path / "pod2")
+    assert watch.changed()
+
+
 def test_other_files_do_not_concern_us(tmp_path, watch):
     watch.add(str(tmp_path))
     (tmp_path / "cgroup.procs").write_text("1")

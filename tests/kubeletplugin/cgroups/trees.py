@@ -1,5 +1,6 @@
 """Cgroup trees to try things on: a model of the kernel's rules, and folders that look like cgroups."""
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 
@@ -47,7 +48,17 @@ def folders(root: FilePath, cgroups: Mapping[str, str], *, version: CgroupVersio
 
 
 def make(folder: FilePath, own: str, *, version: CgroupVersion, effective: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cpuset.cpus").write_text(f"{own}\n")
+    """Make a folder that looks like a cgroup. As a cgroup, a new one has its files from the beginning."""
     name = "cpuset.cpus.effective" if version is CgroupVersion.V2 else "cpuset.effective_cpus"
-    (folder / name).write_text(f"{effective}\n")
+    whole = folder if folder.is_dir() else FilePath(tempfile.mkdtemp(dir=_outside(folder)))
+    (whole / "cpuset.cpus").write_text(f"{own}\n")
+    (whole / name).write_text(f"{effective}\n")
+    if whole != folder:
+        whole.chmod(0o755)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        whole.rename(folder)
+
+
+def _outside(folder: FilePath) -> FilePath:
+    """Return a folder of the same file system in which nobody looks for cgroups."""
+    return next(at.parent for at in folder.parents if at.exists() and not (at / "cpuset.cpus").exists())

@@ -59,7 +59,9 @@ class Node:
         return (self.top / "kubepods" / name / "cpuset.cpus").read_text().strip()
 
     def write(self, name, cpus):
-        (self.top / "kubepods" / name / "cpuset.cpus").write_text(cpus)
+        """Write in one step, as to a cgroup: the enforcer may write meanwhile, and nothing of either remains."""
+        with (self.top / "kubepods" / name / "cpuset.cpus").open("r+") as file:
+            file.write(cpus.ljust(64))
 
     def born(self, name):
         make(
