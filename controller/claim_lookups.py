@@ -4,6 +4,7 @@ The reads have a loop of their own: right after a controller has taken over, tho
 ended meanwhile, and the rate limiter sends these reads one after another. No decision about another claim waits for it.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from controller.informers import ControllerInformers
@@ -58,25 +59,29 @@ class ClaimLookups(Reconciler[Question]):
         """Return the claim that asks."""
         return f"{self.settings.name} {'/'.join(key[0])}"
 
-    def request(self, question: Lookup, *, claim: Key) -> None:
-        """Add a question of a claim; the answer enters the cache of claims."""
-        match question:
-            case LookUpPod() | LookUpWorkload():
-                self.cache.ask((claim, question))
-                self.enqueue_dirty()
-            case LookUpNode():
-                self._nodes.request(question)
-            case LookUpPlacements():
-                self._placements.request(question)
+    def request(self, questions: Iterable[Lookup], *, claim: Key) -> None:
+        """Take all questions of a decision about a claim; the answers enter the cache of claims."""
+        about_one_object: list[LookUpPod | LookUpWorkload] = []
+        for question in questions:
+            match question:
+                case LookUpPod() | LookUpWorkload():
+                    about_one_object.append(question)
+                case LookUpNode():
+                    self._nodes.request(question)
+                case LookUpPlacements():
+                    self._placements.request(question)
+        self.cache.set_questions(claim, about_one_object)
+        if self.cache.dirty:
+            self.enqueue_dirty()
 
     async def reconcile(self, key: Question, now: Moment) -> Instant:
-        """Read the answer to one question. Raises ApiError."""
+        """Read the answer to one question, if the claim still asks it. Raises ApiError."""
         del now
-        claim, question = key
-        if self._claims.claim(claim) is not None:
+        if key in self.cache:
+            claim, question = key
             await self._answer(question, claim)
+            self.cache.remove(key)
             self._informers.notify()
-        self.cache.remove(key)
         return NEVER
 
     async def _answer(self, question: LookUpPod | LookUpWorkload, claim: Key) -> None:
