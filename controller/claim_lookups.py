@@ -108,11 +108,10 @@ class ClaimLookups(Reconciler[Question]):
         """Check whether a reservation is certainly gone; its informer reports an existing one."""
         try:
             reservation = await self._runtime.client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
+            is_missing = reservation.metadata.uid != reference.uid
         except InvalidNameError:  # no object can have such a name
-            self._claims.forget_reservation(reference.uid)
+            is_missing = True
         except NotFound as error:
-            if error.is_about(reference.name):  # otherwise the kind is not served at the moment
-                self._claims.forget_reservation(reference.uid)
-        else:
-            if reservation.metadata.uid != reference.uid:
-                self._claims.forget_reservation(reference.uid)
+            is_missing = error.is_about(reference.name)  # otherwise the kind is not served at the moment
+        if is_missing:
+            self._claims.reservation_missing(reference.name, reference.uid)

@@ -11,10 +11,12 @@ from controller.claims import WORKERS, Claims
 from controller.informers import ControllerInformers
 from controller.node_reads import NodeReads
 from controller.placement_reader import PlacementReader
+from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import LookUpNode, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumer_entries import LOOKUP_BATCH
+from dra.engine.claims.decide import decide
 from dra.engine.claims.view import EntryKind
 from dra.kube.errors import Unreachable
 from dra.requests.workload_reader import WorkloadReader
@@ -237,6 +239,11 @@ async def test_no_pod_waits_for_the_live_reads_of_other_claims(
 
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 HELD_FOR = claim_holders.reserved_for_entry("r", uid("r"))
+HELD_FOR_ENTRY = {"apiGroup": HELD_FOR.api_group, "resource": HELD_FOR.resource, "name": "r", "uid": uid("r")}
+
+
+def owner_reference(name):
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": name, "uid": uid("r")}
 
 
 @pytest.mark.parametrize(
@@ -252,11 +259,25 @@ async def test_whether_a_reservation_is_gone_a_live_read_tells(cluster, world, a
         cluster.put(RESERVATIONS, "", "r", metadata=there)
     served(cluster, world)
     await answered(LookUpWorkload(claim=KEY, reference=HELD_FOR))
-    assert world.holders.state(uid("r")) is standing
+    assert world.holders.state("r", uid("r")) is standing
+
+
+async def test_no_claim_ends_the_reservation_of_others_by_its_uid_and_another_name(cluster, world, answered):
+    """Right after a start, before reservations are listed; anybody may write an owner reference."""
+    world.watch_reservations()
+    cluster.put(RESERVATIONS, "", "r", metadata={"uid": uid("r")})
+    status = {"allocation": ALLOCATION, "reservedFor": [HELD_FOR_ENTRY]}
+    cluster.put(CLAIMS, NAMESPACE, "train", status=status, metadata={"ownerReferences": [owner_reference("r")]})
+    cluster.put(CLAIMS, NAMESPACE, "forged", status={}, metadata={"ownerReferences": [owner_reference("bogus")]})
+    served(cluster, world)
+    forged = decide(served(cluster, world, "forged"), policy=REPLACE, now=0.0)
+    await answered(*forged.actions, claims=[(NAMESPACE, "forged")])
+    held = decide(world.view(KEY, now=0.0), policy=REPLACE, now=0.0)
+    assert held.actions == (LookUpWorkload(claim=KEY, reference=HELD_FOR),)
 
 
 async def test_a_kind_that_is_not_served_just_now_tells_nothing(cluster, world, answered):
     served(cluster, world)
     cluster.answer["GET", f"{RESERVATIONS}/r"] = refusal(404, "NotFound", "the server could not find the resource")
     await answered(LookUpWorkload(claim=KEY, reference=HELD_FOR))
-    assert world.holders.state(uid("r")) is HolderState.UNKNOWN
+    assert world.holders.state("r", uid("r")) is HolderState.UNKNOWN
