@@ -158,6 +158,41 @@ async def test_a_read_that_fails_settles_nothing_and_is_repeated(cluster, world,
     assert [request.path for request in cluster.requests] == [f"/api/v1/namespaces/{NAMESPACE}/pods/a"]
 
 
+async def test_one_read_that_fails_is_repeated_alone(cluster, world, lookups, answered):
+    entries = [{"resource": "pods", "name": name, "uid": uid(name)} for name in "ab"]
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": entries})
+    served(cluster, world)
+    path_of_a = f"/api/v1/namespaces/{NAMESPACE}/pods/a"
+    cluster.answer["GET", path_of_a] = refusal(500)
+    lookups.request([OF_A, OF_B], claim=KEY)
+    await asyncio.sleep(0.1)
+    assert [entry.kind for entry in world.view(KEY, now=0.0).entries] == [EntryKind.UNKNOWN, EntryKind.VANISHED]
+    cluster.answer.clear()
+    await answered(OF_A)
+    assert [entry.kind for entry in world.view(KEY, now=0.0).entries] == [EntryKind.VANISHED, EntryKind.VANISHED]
+    assert [request.path.rpartition("/")[2] for request in cluster.requests] == ["a", "b", "a"]
+
+
+async def test_what_a_claim_asks_is_answered_together_so_that_its_list_is_written_once(
+    cluster, world, runtime_of, lookups_of, claims_of
+):
+    runtime = dataclasses.replace(runtime_of(cluster), client=client_of(cluster, qps=10.0, burst=1.0))
+    entries = [{"resource": "pods", "name": name, "uid": uid(name)} for name in "abcdef"]
+    cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": entries})
+    served(cluster, world)
+    loop = lookups_of(runtime)
+    claims = claims_of(runtime, loop)
+    async with acting(loop), acting(claims):
+        while loop.cache or claims.cache.dirty:
+            await asyncio.sleep(0.01)
+            claims.enqueue_dirty()  # events of other objects come all the time
+        await asyncio.sleep(300.0)
+        claims.enqueue_dirty()
+        await asyncio.sleep(60.0)
+    assert not world.claim(KEY).status.allocation
+    assert [request.method for request in cluster.requests].count("PATCH") == 1
+
+
 async def test_a_read_that_is_refused_is_repeated_only_as_long_as_a_decision_asks_for_it(cluster, lookups):
     cluster.answer["GET"] = refusal(403, "Forbidden")
     lookups.request([OF_A, OF_B], claim=KEY)
@@ -170,7 +205,7 @@ async def test_a_read_that_is_refused_is_repeated_only_as_long_as_a_decision_ask
     asked = [request.path for request in cluster.requests]
     assert asked.count(f"/api/v1/namespaces/{NAMESPACE}/pods/a") == before
     assert asked[-5:] == 5 * [f"/api/v1/namespaces/{NAMESPACE}/pods/b"]
-    assert list(map(lookups.cache.__contains__, [(KEY, OF_A), (KEY, OF_B)])) == [False, True]
+    assert lookups.cache.questions(KEY) == (OF_B,)
 
 
 async def test_lists_that_others_write_leave_no_questions_behind(cluster, world, lookups, claims):
@@ -182,7 +217,7 @@ async def test_lists_that_others_write_leave_no_questions_behind(cluster, world,
             view = served(cluster, world)
             claims.enqueue_dirty()
             await asyncio.sleep(1.0)
-        assert len(lookups.cache) == LOOKUP_BATCH
+        assert len(lookups.cache.questions(KEY)) == LOOKUP_BATCH
         world.forget_claim(KEY, view.claim.metadata.uid)
         claims.enqueue_dirty()
         await asyncio.sleep(1.0)
