@@ -2,13 +2,18 @@
 
 The reads have a loop of their own: right after a controller has taken over, thousands of claims may ask about pods that
 ended meanwhile, and the rate limiter sends these reads one after another. No decision about another claim waits for it.
+
+The answers that a claim waits for enter together: decided on after each, its list would be written several times.
 """
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, TypeAlias
 
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.node_reads import NodeReads
+from controller.parallel_requests import PartialFailureError, raise_failures, run_in_parallel
 from controller.placement_reader import PlacementReader
 from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
@@ -28,11 +33,23 @@ from dra.requests.workload_reader import WorkloadReader
 RETRY: Final = (0.2, 10.0)
 """Seconds, minimum and maximum, until a read that failed is repeated: devices may wait for its answer."""
 
+_Answer: TypeAlias = Callable[[], None]
 
-class ClaimLookups(Reconciler[Question]):
+
+def _nothing() -> None:
+    """Enter an answer that says nothing, or that has entered already."""
+
+
+class ClaimLookups(Reconciler[Key]):
     """The loop that reads what decisions about claims ask for."""
 
-    settings = Settings(name="live read for claim", workers=MAX_CONCURRENT_RECONCILES, retry=RETRY, batch_delay=0.0)
+    settings = Settings(
+        name="live reads for claim",
+        workers=MAX_CONCURRENT_RECONCILES,
+        retry=RETRY,
+        retry_after={PartialFailureError: RETRY},
+        batch_delay=0.0,
+    )
     cache: OpenQuestions
     _runtime: Runtime[ControllerMetrics]
 
@@ -54,60 +71,68 @@ class ClaimLookups(Reconciler[Question]):
         self._placements = placements
         self._nodes = nodes
 
-    def subject(self, key: Question) -> str:
-        """Return the claim that asks."""
-        return f"{self.settings.name} {'/'.join(key[0])}"
+    def request(self, questions: Iterable[Lookup], *, claim: Key) -> None:
+        """Take all questions of a decision about a claim; the answers enter the cache of claims."""
+        about_one_object: list[Question] = []
+        for question in questions:
+            match question:
+                case LookUpPod() | LookUpWorkload():
+                    about_one_object.append(question)
+                case LookUpNode():
+                    self._nodes.request(question)
+                case LookUpPlacements():
+                    self._placements.request(question)
+        self.cache.set_questions(claim, about_one_object)
+        if self.cache.dirty:
+            self.enqueue_dirty()
 
-    def request(self, question: Lookup, *, claim: Key) -> None:
-        """Add a question of a claim; the answer enters the cache of claims."""
-        match question:
-            case LookUpPod() | LookUpWorkload():
-                self.cache.ask((claim, question))
-                self.enqueue_dirty()
-            case LookUpNode():
-                self._nodes.request(question)
-            case LookUpPlacements():
-                self._placements.request(question)
-
-    async def reconcile(self, key: Question, now: Moment) -> Instant:
-        """Read the answer to one question. Raises ApiError."""
+    async def reconcile(self, key: Key, now: Moment) -> Instant:
+        """Read the answers to what a claim asks. Raises ApiError, PartialFailureError."""
         del now
-        claim, question = key
-        if self._claims.claim(claim) is not None:
-            await self._answer(question, claim)
+        answers: list[tuple[Question, _Answer]] = []
+
+        async def read(question: Question) -> None:
+            answers.append((question, await self._read(question, key)))
+
+        try:
+            raise_failures(await run_in_parallel([partial(read, question) for question in self.cache.questions(key)]))
+        finally:
+            for question, enter in answers:
+                enter()
+                self.cache.remove(key, question)
             self._informers.notify()
-        self.cache.remove(key)
         return NEVER
 
-    async def _answer(self, question: LookUpPod | LookUpWorkload, claim: Key) -> None:
+    async def _read(self, question: Question, claim: Key) -> _Answer:
+        """Read what answers a question; return a function that enters the answer."""
         match question:
             case LookUpPod():
-                await self._look_up_pod(question, claim)
+                return await self._read_pod(question, claim)
             case LookUpWorkload(reference=reference) if reference.is_reservation:
-                await self._look_up_reservation(reference)
+                return await self._read_reservation(reference)
             case LookUpWorkload(reference=reference):
                 await self._workloads.look_up(reference, namespace=claim[0])
+                return _nothing
 
-    async def _look_up_pod(self, question: LookUpPod, claim: Key) -> None:
+    async def _read_pod(self, question: LookUpPod, claim: Key) -> _Answer:
+        lookups = self._claims.lookups
         try:
             pod = await self._runtime.client.get(PODS, question.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
-            self._claims.lookups.observe_pod_absent(claim, question.uid)
+            return partial(lookups.observe_pod_absent, claim, question.uid)
         except NotFound as error:
-            if error.is_about(question.pod[1]):
-                self._claims.lookups.observe_pod_vanished(claim, question.uid)
-        else:
-            live_reads.observe_listed_pod(self._claims, claim, question, pod, now=self._runtime.instant())
+            is_gone = error.is_about(question.pod[1])
+            return partial(lookups.observe_pod_vanished, claim, question.uid) if is_gone else _nothing
+        now = self._runtime.instant()
+        return partial(live_reads.observe_listed_pod, self._claims, claim, question, pod, now=now)
 
-    async def _look_up_reservation(self, reference: ConsumerReference) -> None:
+    async def _read_reservation(self, reference: ConsumerReference) -> _Answer:
         """Check whether a reservation is certainly gone; its informer reports an existing one."""
         try:
             reservation = await self._runtime.client.get(RESERVATIONS, ("", reference.name), PartialObjectMetadata)
+            is_missing = reservation.metadata.uid != reference.uid
         except InvalidNameError:  # no object can have such a name
-            self._claims.forget_reservation(reference.uid)
+            is_missing = True
         except NotFound as error:
-            if error.is_about(reference.name):  # otherwise the kind is not served at the moment
-                self._claims.forget_reservation(reference.uid)
-        else:
-            if reservation.metadata.uid != reference.uid:
-                self._claims.forget_reservation(reference.uid)
+            is_missing = error.is_about(reference.name)  # otherwise the kind is not served at the moment
+        return partial(self._claims.reservation_missing, reference.name, reference.uid) if is_missing else _nothing

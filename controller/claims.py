@@ -135,9 +135,7 @@ class Claims(Reconciler[Key]):
         """Carry out a plan made for the view; raise ApiError, BoundMeanwhileError or PartialFailureError."""
         if view is not None:
             await self._write_claim(plan, view)
-        for action in plan.actions:
-            if isinstance(action, Lookup):
-                self._lookups.request(action, claim=key)
+        self._lookups.request((action for action in plan.actions if isinstance(action, Lookup)), claim=key)
         raise_failures(await run_in_parallel(list(self._requests(plan))))
         if not plan.writes_status:
             self._publish(key, plan)

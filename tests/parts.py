@@ -3,10 +3,13 @@
     python -m tests.parts ARGUMENTS_OF_PYTEST
 
 A process that imports and collects all twelve thousand tests takes 300 MiB before its first test. In parts, none takes
-as much at its end, on any number of cores. Arguments that name files or folders are run as pytest runs them, at once.
+as much at its end, on any number of cores. Arguments that name files or folders are run as pytest runs them, at once,
+and so are those that choose by the last run: where none of a part has failed, `--lf` runs all of it.
 """
 
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +17,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import pytest
 
@@ -32,9 +36,19 @@ PARTS: Final[tuple[tuple[str, ...], ...]] = (
 """Folders of each part, without the tests of the parts before it: a test that nobody has named is in the last one."""
 
 
+BY_LAST_RUN: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"})
+"""Options of pytest that choose tests by the last run."""
+
+EXPRESSIONS: Final = frozenset({"-k", "-m"})
+"""Options of pytest whose values are expressions, which may look like the name of a folder."""
+
+
 def selections(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the paths and options of each part; nothing but an empty list if the arguments name files or folders."""
-    if any(_names_tests(argument) for argument in arguments):
+    """Yield the paths and options of each part; nothing but an empty list if the arguments are to be run at once."""
+    named = any(
+        _names_tests(argument) for option, argument in itertools.pairwise(["", *arguments]) if option not in EXPRESSIONS
+    )
+    if named or not BY_LAST_RUN.isdisjoint(arguments):
         yield []
         return
     before: list[str] = []
@@ -50,7 +64,7 @@ def _names_tests(argument: str) -> bool:
 def goes_on(code: int, arguments: Sequence[str]) -> bool:
     """Return whether the next part is run after one that ended with this exit code."""
     if code == pytest.ExitCode.TESTS_FAILED:
-        return not any(argument == "-x" or argument.startswith(("--exitfirst", "--maxfail")) for argument in arguments)
+        return not any(re.match(r"-[lqsv]*x[lqsv]*$|--exitfirst|--maxfail", argument) for argument in arguments)
     return code in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
@@ -60,9 +74,15 @@ def total(codes: Sequence[int]) -> int:
     return failures[0] if failures else min(codes)
 
 
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    """End as the signal would have this process end, and pytest with it, which does not get the signal."""
+    sys.exit(128 + number)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the parts one after the other and return the exit code."""
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches pytest too, which tells what it has seen
+    signal.signal(signal.SIGTERM, _terminate)
     began = time.monotonic()
     codes: list[int] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,10 @@
 """`make test` runs all tests once, in parts, and ends as one run of pytest would."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from tests import parts
@@ -28,6 +33,16 @@ def test_arguments_that_name_tests_are_one_run(named):
     assert list(selections(["-x", named])) == [[]]
 
 
+@pytest.mark.parametrize("chosen", ["--lf", "--last-failed", "--sw"])
+def test_what_is_chosen_by_the_last_run_is_one_run(chosen):
+    assert list(selections(["-x", chosen])) == [[]]
+
+
+@pytest.mark.parametrize("arguments", [["-k", "controller"], ["-m", "tests"], ["--collect-only", "-q"]])
+def test_an_expression_names_no_folder(arguments):
+    assert len(list(selections(arguments))) == len(PARTS)
+
+
 @pytest.mark.parametrize(
     ("code", "arguments", "on"),
     [
@@ -35,6 +50,8 @@ def test_arguments_that_name_tests_are_one_run(named):
         pytest.param(ExitCode.NO_TESTS_COLLECTED, ("-k", "window"), True, id="no-test-of-this-part-is-selected"),
         pytest.param(ExitCode.TESTS_FAILED, (), True, id="a-failure-hides-no-other"),
         pytest.param(ExitCode.TESTS_FAILED, ("-x",), False, id="the-first-failure-ends-all"),
+        pytest.param(ExitCode.TESTS_FAILED, ("-vx",), False, id="also-in-one-word-with-others"),
+        pytest.param(ExitCode.TESTS_FAILED, ("-v", "-n", "2"), True, id="other-options"),
         pytest.param(ExitCode.TESTS_FAILED, ("--maxfail=1",), False, id="so-do-a-few"),
         pytest.param(ExitCode.INTERRUPTED, (), False, id="interrupted"),
         pytest.param(ExitCode.USAGE_ERROR, (), False, id="an-unknown-argument"),
@@ -72,3 +89,16 @@ def test_a_run_tells_how_its_parts_have_ended(monkeypatch, capsys):
     assert parts.main(["-x"]) == ExitCode.TESTS_FAILED
     assert len(commands) == 1
     assert capsys.readouterr().out.startswith(f"1 of {len(PARTS)} parts: failed after ")
+
+
+def test_who_ends_a_run_ends_pytest_with_it(tmp_path):
+    """As `timeout` and `kill` do: they know this process only."""
+    (tmp_path / "test_slow.py").write_text(
+        "import os, time\n\n\ndef test_slow():\n    os.kill(os.getppid(), 15)\n    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-m", "tests.parts", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL) as run:
+        pass
+    assert run.returncode == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []

@@ -20,7 +20,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "ClaimGeneration._record: action.owner.kind": "selects the resource that is written",
     },
     "controller/claim_lookups.py": {
-        "ClaimLookups._answer: reference.is_reservation": "selects the resource that is read",
+        "ClaimLookups._read: reference.is_reservation": "selects the resource that is read",
     },
     "controller/metrics.py": {
         "ClaimCollector.collect: claim.status.allocation": "the label of a count, named as in Kubernetes",

@@ -111,7 +111,7 @@ async def test_the_holders_of_claims_are_the_reservations_that_are_shown(cluster
     ):
         change(RESERVATIONS, "", "r")
         await asyncio.sleep(1.0)
-        states.append(world.holders.state(Uid("uid-r")))
+        states.append(world.holders.state("r", Uid("uid-r")))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert states == [HolderState.AVAILABLE, HolderState.UNKNOWN, HolderState.OVER]

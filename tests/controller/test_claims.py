@@ -29,7 +29,7 @@ TAINT = {"key": "sick", "effect": "NoExecute", "timeAdded": "2026-11-20T12:00:00
 
 
 class Writes:
-    """In the place of the writers: does nothing, and fails as often as it is told to."""
+    """In the place of the writers and of the live reads: does nothing, and fails as often as it is told to."""
 
     def __init__(self):
         self.plans = []
@@ -48,6 +48,9 @@ class Writes:
         pass
 
     resync = ungate
+
+    def request(self, questions, *, claim):
+        pass
 
     @property
     def when(self):
@@ -102,7 +105,7 @@ def informers(clock):
 def loop_of(world, writes, informers, recorded, runtime_of):
     def make(leadership=None):
         runtime = dataclasses.replace(runtime_of(Cluster(), leadership), recorder=recorded)
-        loop = Loop(runtime, informers, cache=world, lookups=None, policy=REPLACE)
+        loop = Loop(runtime, informers, cache=world, lookups=writes, policy=REPLACE)
         loop.writes = loop._writer = loop._pods = writes
         return loop
 

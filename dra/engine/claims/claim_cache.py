@@ -266,6 +266,10 @@ class ClaimCache(Cache[Key]):
         """Forget the reservation with that uid, which is certainly deleted."""
         self._reservations_changed(self.holders.forget(uid))
 
+    def reservation_missing(self, name: str, uid: Uid) -> None:
+        """Record that a live read found no reservation of that name with that uid."""
+        self._reservations_changed(self.holders.forget_named(name, uid))
+
     def _reservations_changed(self, concerned: AbstractSet[Key]) -> None:
         self.dirty.update(concerned)
         self.owners.reservations_changed({namespace for namespace, _ in concerned})

@@ -98,6 +98,9 @@ class ClaimHolders:
         """Those that were asked for: only pods with claims ask, and reading a template costs more than all else."""
 
         self._deleted = DeletedUids(DELETED_RESERVATIONS_MAX)
+        self._missing: dict[tuple[str, Uid], None] = {}
+        """Names and uids that no reservation has, as live reads of these names have shown."""
+
         self._reservations_by_claim: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, set[Key]] = {}
         """Claims that have a reservation as an owner, or in ``status.reservedFor``."""
@@ -118,7 +121,7 @@ class ClaimHolders:
             namespace=namespace,
             claim_keys=template_claim_keys(reservation),
         )
-        if uid in self._deleted or self._known.get(uid) == known:
+        if self._is_gone(reservation.metadata.name, uid) or self._known.get(uid) == known:
             return _NO_CLAIMS
         affected = self._forget(uid)
         self._known[uid] = known
@@ -135,6 +138,20 @@ class ClaimHolders:
         self._deleted.add(uid)
         return self._forget(uid)
 
+    def forget_named(self, name: str, uid: Uid) -> frozenset[Key]:
+        """Record that no reservation of that name has that uid; return the claims that this affects.
+
+        That says nothing about the uid under another name: anybody may write an owner reference, with the uid of a
+        reservation that holds the claims of others.
+        """
+        self._missing[name, uid] = None
+        if len(self._missing) > DELETED_RESERVATIONS_MAX:
+            del self._missing[next(iter(self._missing))]
+        known = self._known.get(uid)
+        if known is not None and known.reservation.metadata.name == name:  # the watch is behind
+            return self._forget(uid)
+        return frozenset(self._claims.get(uid, ()))
+
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
         """Add or update a claim."""
         key, uids = claim.metadata.key, _holder_uids(claim)
@@ -148,9 +165,9 @@ class ClaimHolders:
         for uid in _holder_uids(claim):
             self._drop(uid, claim.metadata.key)
 
-    def state(self, uid: Uid) -> HolderState:
-        """Return the state of a reservation."""
-        if uid in self._deleted:
+    def state(self, name: str, uid: Uid) -> HolderState:
+        """Return the state of a reservation, as of whoever refers to it by that name."""
+        if self._is_gone(name, uid):
             return HolderState.OVER
         known = self._known.get(uid)
         return HolderState.UNKNOWN if known is None else known.state
@@ -177,7 +194,9 @@ class ClaimHolders:
         holders: dict[Uid, ClaimHolder] = {}
         for owner in self.owner_reservations_of(claim):
             holders[owner.uid] = ClaimHolder(
-                reference=reserved_for_entry(owner.name, owner.uid), state=self.state(owner.uid), is_owner=True
+                reference=reserved_for_entry(owner.name, owner.uid),
+                state=self.state(owner.name, owner.uid),
+                is_owner=True,
             )
         for uid in sorted(self._reservations_by_claim.get(claim.metadata.key, ())):
             known = self._known[uid]
@@ -186,7 +205,7 @@ class ClaimHolders:
             )
         for listed in claim.entries:
             if listed.is_reservation:
-                holders.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.uid)))
+                holders.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.name, listed.uid)))
         return tuple(holders.values())
 
     def owner_reservations_of(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
@@ -195,6 +214,9 @@ class ClaimHolders:
             known = self._known.get(owner.uid)
             if known is None or known.namespace == claim.metadata.namespace:
                 yield owner
+
+    def _is_gone(self, name: str, uid: Uid) -> bool:
+        return uid in self._deleted or (name, uid) in self._missing
 
     def _forget(self, uid: Uid) -> frozenset[Key]:
         self._infos.pop(uid, None)

@@ -226,7 +226,7 @@ class ClaimOwnerIndex(Cache[Uid]):
             and owner.pod_info is not None
             and claim.status.allocation is not None
             and owner.node in {"", info.node}
-            and self.holders.state(reservation.uid) is HolderState.AVAILABLE
+            and self.holders.state(reservation.name, reservation.uid) is HolderState.AVAILABLE
             and may_consume(info, owner.pod_info)
         )
 

@@ -52,20 +52,51 @@ def test_state(seen, state):
     found = holders(*seen)
     assert found.holders_of(made()) == (ClaimHolder(reference=ENTRY, state=state, is_owner=True),)
     found.forget(UID)
-    assert found.state(UID) is HolderState.OVER
+    assert found.state("demo", UID) is HolderState.OVER
 
 
 def test_who_is_gone_does_not_come_back_by_an_older_answer():
     found = holders(available(template=OURS))
     found.forget(UID)
     found.observe(UID, available(template=OURS))
-    assert found.state(UID) is HolderState.OVER
+    assert found.state("demo", UID) is HolderState.OVER
+
+
+def test_a_name_that_a_live_read_shows_to_be_missing_is_gone_whatever_an_older_answer_shows():
+    cached = holders()
+    assert cached.forget_named("demo", UID) == frozenset()
+    cached.observe(UID, available(template=OURS))
+    assert cached.holders_of(made()) == (ClaimHolder(reference=ENTRY, state=HolderState.OVER, is_owner=True),)
+    cached = holders(available(template=template({"name": "a", "resourceClaimName": "named"})))
+    assert cached.forget_named("demo", UID) == {(NAMESPACE, "named")}
+    assert cached.state("demo", UID) is HolderState.OVER
+
+
+def test_a_uid_under_a_name_that_somebody_made_up_ends_nothing():
+    cached = holders()
+    forged, honest = made(owners=[], entries=[claim_holders.reserved_for_entry("bogus", UID)], name="d"), made()
+    for claim in (forged, honest):
+        cached.observe_claim(claim, None)
+    assert cached.forget_named("bogus", UID) == {(NAMESPACE, "c"), (NAMESPACE, "d")}
+    assert [cached.holders_of(claim)[0].state for claim in (forged, honest)] == [HolderState.OVER, HolderState.UNKNOWN]
+    cached.observe(UID, available(template=OURS))
+    cached.forget_named("bogus", UID)
+    assert cached.holders_of(honest)[0].state is HolderState.AVAILABLE
+
+
+def test_names_that_are_missing_are_remembered_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(claim_holders, "DELETED_RESERVATIONS_MAX", 2)
+    cached = holders()
+    for name in ("a", "b", "c"):
+        cached.forget_named(name, UID)
+    states = [cached.state(name, UID) for name in ("a", "b", "c")]
+    assert states == [HolderState.UNKNOWN, HolderState.OVER, HolderState.OVER]
 
 
 def test_who_cannot_be_read_is_in_doubt():
     found = holders(available(template=OURS))
     found.mark_unreadable(UID)
-    assert found.state(UID) is HolderState.UNKNOWN
+    assert found.state("demo", UID) is HolderState.UNKNOWN
 
 
 @for_each_case(

@@ -114,10 +114,10 @@ class ClaimRead:
         try:
             reservation = yield from send_request(partial(self._server.get, Reservation, objects.key(reference.name)))
         except NotFound:
-            self._claim_cache.forget_reservation(reference.uid)
+            self._claim_cache.reservation_missing(reference.name, reference.uid)
             return
         if reservation.metadata.uid != reference.uid:
-            self._claim_cache.forget_reservation(reference.uid)
+            self._claim_cache.reservation_missing(reference.name, reference.uid)
 
     def _look_up_workload(self, action: LookUpWorkload) -> RequestProcess[None]:
         key, uid = WorkloadKey.from_reference(action.reference, action.claim[0]), action.reference.uid

@@ -191,8 +191,8 @@ class History:
                     self.world.lookups.observe_pod_absent(key, uid)
             case LookUpNode(node=node):
                 self.world.lookups.observe_node_read(key, node, now=self.now)
-            case LookUpWorkload() if self.reservation is None:
-                self.world.forget_reservation(R)
+            case LookUpWorkload(reference=reference) if self.reservation is None:
+                self.world.reservation_missing(reference.name, reference.uid)
 
     def swap(self, known, wanted):
         key = known.metadata.key
