@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from functools import partial
 
 import pytest
 
@@ -159,7 +160,15 @@ async def test_a_part_that_fails_is_counted_and_the_others_step(tmp_path):
     async with watching(place):
         await place.steps(2)
     assert len(failing.states) == len(other.states) == 2
-    assert place.metrics.registry.get_sample_value("dra_reserve_node_part_failures_total", {"part": "part"}) == 2
+    failures = partial(place.metrics.registry.get_sample_value, "dra_reserve_node_part_failures_total")
+    assert [failures({"part": name}) for name in ("part", "sampling", "report", "gpus")] == [2, 0, 0, 0]
+
+
+async def test_the_time_that_gpus_cost_is_counted(tmp_path):
+    place = Place(tmp_path)
+    await place.agent.sample_gpus(GpuUseReader([]))
+    labels = {"sampled": "gpus"}
+    assert place.metrics.registry.get_sample_value("dra_reserve_node_sampling_cpu_seconds_total", labels) is not None
 
 
 async def test_a_failure_that_lasts_is_logged_once_and_again_after_it_was_gone(tmp_path, caplog):
