@@ -107,6 +107,18 @@ async def test_nothing_is_reported_before_half_of_the_window_is_sampled(place):
     assert "updateTime" in (await place.node_metric())["status"]
 
 
+async def test_a_window_that_is_too_short_for_two_samples_of_pods_is_longer(place, caplog):
+    """With 10 s nothing was reported, except by a report at the very second of a sample."""
+    with caplog.at_level(logging.WARNING):
+        await place.create_node_metric(aggregateDurationSeconds=10)
+        await two_pods(place)
+        await place.seen(lambda informers: len(informers.node_metrics.objects) == 1)
+    await place.steps(35)
+    await place.agent._reporter.report()
+    assert "updateTime" in (await place.node_metric())["status"]
+    assert "10 is too short for two samples of pods; 20 is used" in caplog.text
+
+
 async def test_without_a_nodemetric_the_agent_waits_and_says_so_once(place, caplog):
     await two_pods(place)
     with caplog.at_level(logging.WARNING):
