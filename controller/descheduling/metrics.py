@@ -60,6 +60,13 @@ class RoundMetrics:
             "Nodes without a NodeMetric in time in the last round; 0 where no profile reads NodeMetrics",
             registry=registry,
         )
+        for outcome in (COMPLETED, FAILED):
+            self.rounds.labels(outcome)
+
+    def expect(self, plugins: Iterable[str]) -> None:
+        """Begin to count the faults of plugins with 0: an alert sees the first one as growth."""
+        for plugin in plugins:
+            self.faults.labels(plugin)
 
     def count(self, result: RoundResult, *, seconds: float) -> None:
         """Count what a round has decided, and how long it took."""

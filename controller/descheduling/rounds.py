@@ -70,6 +70,8 @@ class Rounds(Reconciler[str]):
         self._descheduling = descheduling
         self._executor = executor
         self._inline_pods = inline_pods
+        for profile in descheduling.profiles:
+            runtime.metrics.rounds.expect(profile.plugin_names)
         self._server = ""
         """The version of the API server when the last round began; an upgrade is noticed by the next one."""
 

@@ -6,7 +6,8 @@ those of one node: its pods, its Node, the ConfigMap with the strategies, and it
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Final, NoReturn
@@ -15,6 +16,7 @@ from dra.api.colocation.well_known import CONFIG_MAP
 from dra.engine.instants import Instant
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy
+from dra.engine.usage.samples import GpuReading
 from dra.kube.backoff import JITTER
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, Clock
@@ -22,7 +24,7 @@ from dra.kube.event_handlers import ignore
 from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
 from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
-from dra.model.meta import Struct
+from dra.model.meta import Struct, Uid
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
@@ -49,6 +51,9 @@ from kubeletplugin.node_events import NodeEventRecorder
 
 STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
+
+SAMPLING, REPORT, GPUS = LOOPS = ("sampling", "report", "gpus")
+"""The loops beside the parts, as logs and the metric of failures name them."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -160,6 +165,8 @@ class NodeAgent:
         self._gpus = GpuUseReader(sources, proc=options.proc) if sources else None
         self._kernel = KernelFeatureReader(ResctrlFiles(options.resctrl, proc=options.proc))
         self._on_node: tuple[PodOnNode, ...] = ()
+        for name in (*(part.name for part in parts), *LOOPS):
+            metrics.failures.labels(name)
         self._failures: dict[str, str] = {}
         """The last failure of each part and loop that has not worked since."""
 
@@ -185,11 +192,11 @@ class NodeAgent:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._informers.group.run(), name="informers of colocation")
                 loops: dict[str, Callable[[], Awaitable[NoReturn]]] = {
-                    "sampling": self._step_each_second,
-                    "report": self._reporter.run,
+                    SAMPLING: self._step_each_second,
+                    REPORT: self._reporter.run,
                 }
                 if self._gpus is not None:
-                    loops["gpus"] = partial(self._sample_gpus_forever, self._gpus)
+                    loops[GPUS] = partial(self._sample_gpus_forever, self._gpus)
                 for name, loop in loops.items():
                     group.create_task(self._keep_running(name, loop), name=f"colocation: {name}")
         finally:
@@ -256,9 +263,15 @@ class NodeAgent:
     async def sample_gpus(self, reader: GpuUseReader) -> None:
         """Add what the GPUs do to the samples; a lost GPU may block NVML for long, and only this task."""
         uids = {uid: pod.metadata.uid for uid, pod in named_uids([pod.pod for pod in self._on_node]).items()}
-        readings = await asyncio.to_thread(reader.read, uids)
+        readings = await asyncio.to_thread(self._read_gpus, reader, uids)
         self._history.observe_gpus(self._clock.now(), readings)
         self._context.metrics.observe_gpus(readings, {pod.pod.metadata.uid: pod.qos for pod in self._on_node})
+
+    def _read_gpus(self, reader: GpuUseReader, uids: Mapping[str, Uid]) -> list[GpuReading]:
+        began = time.thread_time()
+        readings = reader.read(uids)
+        self._context.metrics.sampling_seconds.labels("gpus").inc(time.thread_time() - began)
+        return readings
 
     async def _step_part(self, part: AgentPart, state: NodeState, now: Instant) -> None:
         try:

@@ -14,19 +14,16 @@ import pytest
 import yaml
 
 from dra.api.colocation.well_known import KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
-from dra.cli.reference.metrics import metric_families
-from dra.engine.claims.codes import Code
+from dra.cli.reference.metrics import metric_families, metric_registries
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
-from dra.engine.colocation.batch_resources import ZeroReason
 from dra.engine.messages.documentation import TREE_URL
-from dra.engine.messages.impairments import Impairment
-from dra.engine.migration.reasons import MigrationReason
 from kubeletplugin.colocation.batch_pods.metrics import LEVELS
 from release.monitoring.__main__ import files, main
 from release.monitoring.alerts import ALERTS
 from release.monitoring.alerts import tests as unit_tests
 from release.monitoring.dashboard import PANELS, dashboard
 from tests.cluster import binaries
+from tests.scenarios.monitoring import expected
 from tests.violations import for_each
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +36,7 @@ FUNCTIONS = {"histogram_quantile", "last_over_time"}
 VALUES = {
     "held_by": {each.value for each in HeldBy},
     "stage": set(COUNTED_STAGES.values()),
-    "reason": {each.value for each in (*Code, *Impairment, *MigrationReason, *ZeroReason)},
+    "reason": expected.REASONS,
     "key": {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS},
     "level": set(LEVELS.values()),
     "outcome": {"Succeeded", "Failed", "completed", "failed"},
@@ -85,6 +82,47 @@ def test_counters_are_only_asked_for_their_growth(member):
     for name, _ in selectors(expression):
         growing = SERIES[name].type in {"counter", "histogram"}
         assert growing == bool(re.search(rf"(rate|increase)\({name}\b", expression))
+
+
+def initial_samples():
+    """Return what all processes expose before any event."""
+    registries = metric_registries().values()
+    return [sample for registry in registries for metric in registry.collect() for sample in metric.samples]
+
+
+def test_make_prometheus_knows_all_processes_expressions_and_values():
+    """Its scenario is not a part of CI."""
+    families = metric_families()
+    assert set(expected.PROCESSES.values()) == families.keys()
+    assert expected.SERIES_AT_MOST.keys() == expected.PROCESSES.keys()
+    page = (ROOT / "docs/how-to/metrics.md").read_text()
+    stated = re.findall(r"^\| [^|]+ \| \d+ \((\d+)\) \|", page, re.MULTILINE)
+    assert [int(count) for count in stated] == list(expected.SERIES_AT_MOST.values())
+    assert expected.QUIET.keys() <= expected.EXPRESSIONS.keys()
+    assert expected.WITHOUT_SERIES.keys() <= {family.name for group in families.values() for family in group}
+    values = {
+        (label, value)
+        for label, value in (
+            *((label, value) for sample in initial_samples() for label, value in sample.labels.items()),
+            *((label, value) for label, known in VALUES.items() for value in known),
+        )
+        if label not in expected.OF_PROMETHEUS
+    }
+    assert not [(label, value) for label, value in values if not re.fullmatch(expected.closed(label), value)]
+
+
+BEGIN_LATER = {
+    "dra_reserve_descheduler_migrations_total": "the words of Koordinator are many, the alert allows for it",
+    "dra_reserve_descheduler_plugin_faults_total": "with the plugins of the configuration",
+}
+"""Counters that have no series before the first event, and why an alert on their growth works."""
+
+
+def test_a_counter_whose_growth_is_alarming_begins_with_zero():
+    """`increase` does not see the first event of a series that begins with it."""
+    begun = {sample.name for sample in initial_samples()}
+    growing = {name for alert in ALERTS for name in re.findall(r"increase\((\w+)", alert.expression)}
+    assert growing - begun == BEGIN_LATER.keys()
 
 
 def test_the_files_are_what_the_descriptions_make(capsys):

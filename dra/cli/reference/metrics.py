@@ -42,6 +42,7 @@ from dra.model.references import POD_GROUPS
 from kubeletplugin.colocation.batch_pods.batch_pods import BatchPods
 from kubeletplugin.colocation.batch_pods.metrics import LEVELS, BatchPodMetrics
 from kubeletplugin.colocation.metrics import QOS_CLASSES, SAMPLED, ColocationMetrics
+from kubeletplugin.colocation.node_agent import LOOPS
 from kubeletplugin.colocation.resctrl.division import ResctrlDivision
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.metrics import PluginMetrics
@@ -60,7 +61,7 @@ LABEL_VALUES: Final = {
     "held_by": ", ".join(f"`{holder.value}`" for holder in HeldBy),
     "key": f"a key of the ConfigMap: `{KEY_COLOCATION}`, `{KEY_THRESHOLD}`, `{KEY_QOS}`",
     "level": ", ".join(f"`{level}`" for level in LEVELS.values()),
-    "listener": "`probes`, `metrics`; of the extender `extender`, too",
+    "listener": "`probes`, `metrics`; of the extender `extender`, of the page `page`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{outcome}`" for outcome in OUTCOMES)
@@ -71,7 +72,7 @@ LABEL_VALUES: Final = {
     + ", ".join(f"`{outcome.value}`" for outcome in Outcome),
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{kind.value}`" for kind in ClaimOwnerKind),
-    "part": f"`{BatchPods.name}`, `{ResctrlDivision.name}`",
+    "part": ", ".join(f"`{name}`" for name in (BatchPods.name, ResctrlDivision.name, *LOOPS)),
     "phase": ", ".join(f"`{phase.value}`" for phase in ReservationPhase if phase.value)
     + "; of migrations "
     + ", ".join(f"`{phase.value}`" for phase in MigrationPhase),
@@ -121,6 +122,11 @@ class MetricFamily(NamedTuple):
 
 def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     """Return all metrics by the process that exposes them."""
+    return {process: tuple(_registry_families(registry)) for process, registry in metric_registries().items()}
+
+
+def metric_registries() -> dict[str, CollectorRegistry]:
+    """Return the registries by the process that exposes them, with the series that are there before any event."""
     controller = ControllerMetrics()
     controller.count_claims(list)
     controller.count_refused_claims(list)
@@ -129,12 +135,12 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     claim_cache = ClaimCache()
     controller.count_devices(lambda: device_counts.count_devices(claim_cache))
     return {
-        "controller": tuple(_registry_families(controller.registry)),
-        "scheduler-extender": tuple(_registry_families(ExtenderMetrics(SchedulerCache()).registry)),
-        "descheduler": tuple(_registry_families(DeschedulerMetrics(JobCache()).registry)),
-        "colocation-profiles": tuple(_registry_families(ProfilesMetrics().registry)),
-        "page": tuple(_registry_families(PageMetrics(int).registry)),
-        "kubelet-plugin": tuple(_registry_families(_kubelet_plugin_registry())),
+        "controller": controller.registry,
+        "scheduler-extender": ExtenderMetrics(SchedulerCache()).registry,
+        "descheduler": DeschedulerMetrics(JobCache()).registry,
+        "colocation-profiles": ProfilesMetrics().registry,
+        "page": PageMetrics(int).registry,
+        "kubelet-plugin": _kubelet_plugin_registry(),
     }
 
 

@@ -68,6 +68,11 @@ class Profile:
     cool_down_seconds: int = DEFAULT_COOL_DOWN_SECONDS
     """Age that the replacement of a moved pod must reach before it may be moved again; 0: none."""
 
+    @property
+    def plugin_names(self) -> frozenset[str]:
+        """The plugins that a round asks, and that may fail in it."""
+        return frozenset(plugin.name for plugin, _ in (*self.deschedule, *self.balance, *self.filters))
+
 
 class Decision(Struct, frozen=True):
     """A candidate and what became of it."""

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from dra.api.colocation.strategies import SuppressPolicy
 from dra.engine.suppression.decide import Suppression, SuppressionLevel
+from dra.engine.suppression.writes import CgroupFile
 
 LEVELS: Final = {
     SuppressionLevel.OFF: "off",
@@ -60,6 +61,9 @@ class BatchPodMetrics:
             ["value"],
             registry=registry,
         )
+        for file in CgroupFile:
+            self.reset_by_others.labels(file.value)
+            self.refused.labels(file.value)
 
     def observe(self, suppression: Suppression, *, period: int) -> None:
         """Set the gauges to what was decided."""

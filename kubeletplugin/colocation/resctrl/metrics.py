@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from dra.engine.resctrl.groups import ResctrlGroup
 from dra.engine.resctrl.reasons import ResctrlCode, ResctrlReason
 
 
@@ -30,6 +31,9 @@ class ResctrlMetrics:
             ["group"],
             registry=registry,
         )
+        for group in ResctrlGroup:
+            self.lines.labels(group.value)
+            self.threads.labels(group.value)
         self.show([])
 
     def show(self, reasons: Collection[ResctrlReason]) -> None:

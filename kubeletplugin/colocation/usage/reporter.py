@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from dra.engine.suppression.decide import Suppression
 from dra.engine.usage.collect_policy import collect_policy
 from dra.engine.usage.history import UsageHistory
@@ -24,12 +26,16 @@ from dra.model.koordinator_classes import PRIORITY_CLASS_NAMES, PriorityClass, Q
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import PodOnNode
+from kubeletplugin.colocation.usage.sampler import POD_INTERVAL
 
 JITTER_SECONDS: Final = 5.0
 """Seconds by which a report comes earlier or later at most, so that the nodes of a cluster do not report at once."""
 
 RETRY_SECONDS: Final = 10.0
 """Seconds between attempts while there is too little to report, or no NodeMetric."""
+
+AGGREGATE_SECONDS_MIN: Final = 2 * POD_INTERVAL
+"""Shortest window of averages: a shorter one may have a single sample of pods, of which no average is made."""
 
 _PRIORITY_NAMES: Final = {priority: name for name, priority in PRIORITY_CLASS_NAMES.items()}
 
@@ -79,6 +85,10 @@ class NodeMetricReporter:
         """Follow the spec of the NodeMetric."""
         self._object = obj
         self._policy, problems = collect_policy(obj.spec.metric_collect_policy)
+        if (seconds := self._policy.aggregate_seconds) < AGGREGATE_SECONDS_MIN:
+            text = f"{seconds:g} is too short for two samples of pods; {AGGREGATE_SECONDS_MIN:g} is used"
+            problems = (*problems, f"spec.metricCollectPolicy.aggregateDurationSeconds: {text}")
+            self._policy = msgspec.structs.replace(self._policy, aggregate_seconds=AGGREGATE_SECONDS_MIN)
         self._history.keep(node_seconds=self._policy.longest_seconds, pod_seconds=self._policy.aggregate_seconds)
         self._tell(*problems)
 

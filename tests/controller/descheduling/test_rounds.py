@@ -295,6 +295,7 @@ async def test_a_round_whose_writes_fail_is_repeated_and_makes_no_job_twice():
         assert sorted(each["spec"]["podRef"]["name"] for each in await site.jobs()) == ["web-0", "web-1"]
         assert site.metric("dra_reserve_descheduler_rounds_total", outcome="failed") == 1
         assert site.metric("dra_reserve_descheduler_rounds_total", outcome="completed") == 1
+        assert site.metric("dra_reserve_descheduler_plugin_faults_total", plugin=Named.name) == 0
 
 
 async def test_evictions_of_rounds_keep_the_pace_of_the_process():

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from functools import partial
 
 import pytest
 
@@ -106,6 +107,18 @@ async def test_nothing_is_reported_before_half_of_the_window_is_sampled(place):
     assert "updateTime" in (await place.node_metric())["status"]
 
 
+async def test_a_window_that_is_too_short_for_two_samples_of_pods_is_longer(place, caplog):
+    """With 10 s nothing was reported, except by a report at the very second of a sample."""
+    with caplog.at_level(logging.WARNING):
+        await place.create_node_metric(aggregateDurationSeconds=10)
+        await two_pods(place)
+        await place.seen(lambda informers: len(informers.node_metrics.objects) == 1)
+    await place.steps(35)
+    await place.agent._reporter.report()
+    assert "updateTime" in (await place.node_metric())["status"]
+    assert "10 is too short for two samples of pods; 20 is used" in caplog.text
+
+
 async def test_without_a_nodemetric_the_agent_waits_and_says_so_once(place, caplog):
     await two_pods(place)
     with caplog.at_level(logging.WARNING):
@@ -159,7 +172,15 @@ async def test_a_part_that_fails_is_counted_and_the_others_step(tmp_path):
     async with watching(place):
         await place.steps(2)
     assert len(failing.states) == len(other.states) == 2
-    assert place.metrics.registry.get_sample_value("dra_reserve_node_part_failures_total", {"part": "part"}) == 2
+    failures = partial(place.metrics.registry.get_sample_value, "dra_reserve_node_part_failures_total")
+    assert [failures({"part": name}) for name in ("part", "sampling", "report", "gpus")] == [2, 0, 0, 0]
+
+
+async def test_the_time_that_gpus_cost_is_counted(tmp_path):
+    place = Place(tmp_path)
+    await place.agent.sample_gpus(GpuUseReader([]))
+    labels = {"sampled": "gpus"}
+    assert place.metrics.registry.get_sample_value("dra_reserve_node_sampling_cpu_seconds_total", labels) is not None
 
 
 async def test_a_failure_that_lasts_is_logged_once_and_again_after_it_was_gone(tmp_path, caplog):

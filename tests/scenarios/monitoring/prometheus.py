@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from functools import partial
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from tests.cluster.ports import LOOPBACK, free
 from tests.cluster.probes import healthy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from tests.cluster.run_folder import RunFolder
@@ -100,6 +101,18 @@ def promtool(*arguments: str, stdin: str = "") -> str:
     if done.returncode:
         raise RefusedError(f"promtool {' '.join(arguments)}: {done.stdout}{done.stderr}")
     return done.stdout
+
+
+def play(folder: RunFolder, *, name: str, until: Callable[[float], Iterable[str]]) -> None:
+    """Leave in the storage of the server of this name what scrapes `until` now would have left, in the text format.
+
+    The programs are built before the time is taken: a first build takes minutes, in which what ends now would age.
+    """
+    for program in (binaries.promtool(), binaries.prometheus()):
+        binaries.build(program)
+    text = folder.path / f"{name}.txt"
+    text.write_text("\n".join(until(time.time())) + "\n", encoding="utf-8")
+    promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder.path / name))
 
 
 def selectors(node: Json) -> list[Json]:

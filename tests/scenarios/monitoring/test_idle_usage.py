@@ -24,7 +24,7 @@ from tests.cluster.ports import LOOPBACK
 from tests.cluster.run_folder import RunFolder
 from tests.dra.engine.diagnosis.cluster_states import snapshot
 from tests.scenarios.monitoring.conftest import RULES
-from tests.scenarios.monitoring.prometheus import Prometheus, promtool
+from tests.scenarios.monitoring.prometheus import Prometheus, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,9 +82,7 @@ def samples(now: float) -> Iterator[str]:
 def url() -> Iterator[str]:
     """The address of a Prometheus that has the day."""
     with RunFolder() as folder:
-        text = folder.path / "day.txt"
-        text.write_text("\n".join(samples(time.time())) + "\n", encoding="utf-8")
-        promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder.path / "day"))
+        play(folder, name="day", until=samples)
         server = Prometheus(folder, name="day", scrape=[], rules=RULES)
         server.process.start()
         yield f"http://{LOOPBACK}:{server.port}"

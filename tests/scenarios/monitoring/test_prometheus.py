@@ -9,74 +9,27 @@ import re
 import urllib.request
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import pytest
 
-from dra.cli.reference.metrics import LABEL_VALUES, metric_families
-from dra.engine.claims.codes import Code
-from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
+from dra.cli.reference.metrics import metric_families
 from release.monitoring.alerts import ALERTS
-from release.monitoring.dashboard import PANELS
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.waiting import until
-from tests.scenarios.monitoring import work
 from tests.scenarios.monitoring.conftest import DEPLOY, RULES
+from tests.scenarios.monitoring.expected import (
+    EXPRESSIONS,
+    OF_PROMETHEUS,
+    PROCESSES,
+    QUIET,
+    SERIES_AT_MOST,
+    WITHOUT_SERIES,
+    closed,
+)
 from tests.scenarios.monitoring.prometheus import Prometheus, promtool, selectors
-from tests.scenarios.monitoring.world import PROCESSES, World
+from tests.scenarios.monitoring.world import World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
-
-OF_PROMETHEUS: Final = {"__name__", "job", "instance", "namespace", "pod", "container", "node", "le"}
-"""Labels that scraping adds, and that histograms have."""
-
-OPEN: Final = {
-    "claim_namespace": r"[a-z0-9-]+|<other>",
-    "code": r"0|[1-5]\d\d",
-    "device_class": r"[a-z0-9.-]+|<none>|<other>",
-    "driver": re.escape(work.DRIVER),
-    "method": "DELETE|GET|PATCH|POST|PUT|WATCH",
-    "reason": "|".join(each.value for each in (*Code, *PrepareRefusalReason)),
-    "resource": r"-|[a-z]+(\.[a-z0-9.]+)?(/[a-z]+)?",
-    "source": "rule|slice|resource_claim_template|extended_resource|",
-    "workload": r"[a-z.]+/[a-z0-9.-]+|<none>|<other>",
-    "write": "[A-Z][A-Za-z]+",
-}
-"""Labels whose values the reference page describes: what they look like. It lists those of all others."""
-
-SERIES_AT_MOST: Final = {"controller": 260, "extender": 120, "kubelet-plugin": 60}
-"""Of one process, as docs/how-to/metrics.md says. The largest parts are told beforehand: reasons, buckets, requests."""
-
-QUIET: Final = {
-    "DraReserveNobodyLeads": "one controller leads",
-    "DraReserveDoubleUse": "no device has two claims",
-    "DraReserveTwoControllers": "a plane has no stock controller",
-    "DraReserveDecisionsFail": "no decision fails",
-    "DraReserveApiErrors": "the plane answers, and refuses nobody",
-    "DraReserveSlowListing": "no pod waits for ten seconds while there is room",
-    "DraReserveLeak": "nothing leaks",
-    "DraReserveClaimsIdle": "idleClaimHours is not set",
-    "DraReserveClaimsRefused": "the nodes refuse no claim",
-    "DraReservePluginNotRegistered": "the nodes have taken both plugins",
-    "DraReservePluginNotEnforced": "the nodes enforce what is claimed",
-    "DraReservePluginImpaired": "both drivers give devices away",
-    "DraReserveOrphans": "no claim is forgotten on a node",
-    "DraReserveExtenderInDoubt": "all binds are answered",
-    "DraReserveExtenderNobodyBinds": "the extender binds",
-    "DraReserveCertificateExpires": "no certificate of the plane expires soon",
-    "DraReserveExtenderCertificateEnds": "no certificate of the plane expires soon",
-    "Errors: API server: {{code}}": "the plane answers, and refuses nobody",
-}
-"""Expressions that have no data here, and why; all others must have some."""
-
-EXPRESSIONS: Final = {each.name: each.expression for each in ALERTS} | {
-    f"{panel.title}: {line.legend}": line.expression for panel in PANELS for line in panel.lines
-}
-
-
-def closed(label: str) -> str:
-    """Return the pattern of a label's values."""
-    return OPEN.get(label) or "|".join(re.findall("`([^`]+)`", LABEL_VALUES[label]))
 
 
 def exposed(port: int) -> str:
@@ -107,13 +60,21 @@ def test_every_metric_has_series_and_they_have_their_labels_alone(server: Promet
     for each in world.exposed:
         for family in metric_families()[PROCESSES[each.component]]:
             for name in family.series:
-                series = server.series(f'{name}{{pod="{each.pod}"}}')
-                assert series, f"{each.pod}: {name}: no series"
+                selector = f'{name}{{pod="{each.pod}"}}'
+                if family.name in WITHOUT_SERIES:
+                    assert server.series(selector) == [], WITHOUT_SERIES[family.name]
+                    continue
+                until(partial(_has_series, server, selector), within=60, saying=f"{selector} has series")
+                series = server.series(selector)
                 for labels in series:
                     own = {label: value for label, value in labels.items() if label not in OF_PROMETHEUS}
                     assert own.keys() <= set(family.labels), labels  # Prometheus drops a label that is empty
                     for label, value in own.items():
                         assert re.fullmatch(closed(label), value), (name, label, value)
+
+
+def _has_series(server: Prometheus, selector: str) -> bool:
+    return server.series(selector) != []
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -164,9 +125,15 @@ def test_the_linter_has_nothing_to_say(server: Prometheus, world: World) -> None
 
 def test_who_is_gone_is_missed(server: Prometheus, world: World) -> None:
     """The last one: it stops what the others look at."""
-    for name in ("controller", "extender"):
+    alerts = {
+        "controller": "DraReserveNobodyLeads",
+        "extender": "DraReserveExtenderNobodyBinds",
+        "descheduler": "DraReserveNobodyMigrates",
+        "profiles": "DraReserveNobodyAppliesProfiles",
+    }
+    for name in alerts:
         assert world.processes[name].stop() == 0, world.processes[name].tail()
-    for alert in ("DraReserveNobodyLeads", "DraReserveExtenderNobodyBinds"):
+    for alert in alerts.values():
         missed = partial(_pending, server, alert)
         until(missed, within=30, saying=f"{alert} is pending")
 

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,7 +26,7 @@ from tests.scenarios.claims import allocated, listed
 from tests.scenarios.controller import Controller, Settings
 from tests.scenarios.eventually import eventually
 from tests.scenarios.monitoring.conftest import RULES
-from tests.scenarios.monitoring.prometheus import INTERVAL, Prometheus, promtool
+from tests.scenarios.monitoring.prometheus import INTERVAL, Prometheus, play
 from tests.scenarios.objects import PodShape
 from tests.scenarios.page.page_client import PageClient, signed_in
 from tests.scenarios.page.page_process import PageProcess, token_for
@@ -130,9 +130,7 @@ async def teams(tenants: tuple[Tenant, Tenant], hoarder: Tenant) -> list[Team]:
 async def prometheus(cluster: Cluster, controller: Controller, teams: list[Team]) -> AsyncIterator[str]:
     """The address of a Prometheus that has the day, and goes on with what the controller tells."""
     folder = cluster.folder
-    text = folder.path / "day.txt"
-    text.write_text("\n".join(samples(teams, time.time())) + "\n", encoding="utf-8")
-    promtool("tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder.path / "history"))
+    play(folder, name="history", until=partial(samples, teams))
     job = {"job_name": "controller", "static_configs": [{"targets": [controller.metrics_address]}]}
     server = Prometheus(folder, name="history", scrape=[{**job, "scrape_interval": INTERVAL}], rules=RULES)
     server.process.start()

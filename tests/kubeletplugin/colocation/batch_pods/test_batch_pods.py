@@ -176,7 +176,7 @@ async def test_what_systemd_lifts_when_the_kubelet_sets_shares_each_minute_is_wr
     with caplog.at_level(logging.WARNING):
         await node.step()
     assert node.quota == quota
-    assert node.metric("batch_values_reset_by_others_total", value="quota") is None
+    assert node.metric("batch_values_reset_by_others_total", value="quota") == 0
     assert "another process replaced" not in caplog.text
     node.file(name, job).write_text(f"{none}\n")
     await node.step(10)
@@ -213,7 +213,7 @@ async def test_two_instances_in_a_rolling_update_undo_nothing_of_each_other(tmp_
     assert int(node.quota) in quota
     for registry in registries:
         name, labels = "dra_reserve_node_batch_values_reset_by_others_total", {"value": "quota"}
-        assert registry.get_sample_value(name, labels) is None
+        assert registry.get_sample_value(name, labels) == 0
 
 
 async def test_without_samples_the_class_is_held_and_goes_to_its_floor(tmp_path):
