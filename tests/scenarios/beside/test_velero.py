@@ -93,7 +93,12 @@ async def test_nothing_is_adopted_by_old_uids_and_no_pod_starts_unlisted(
             lambda claim: job["metadata"]["uid"] in steps.uids(claim),
             saying="the claim is reserved for the restored Job",
         )
-        assert not backup.uids & set(notes(await namespace.get(CLAIMS, "train")).values())
+        await steps.claim_is(  # another write than that of the status
+            namespace,
+            "train",
+            lambda claim: not backup.uids & set(notes(claim).values()),
+            saying="no annotation has a uid of the backup",
+        )
         assert {claim["metadata"]["name"] for claim in await namespace.all(CLAIMS)} & generated == {orphan}
         await steadily(lambda: unused(namespace, orphan), lasting=LASTING, saying="the orphan is nobody's")
 
