@@ -1,5 +1,6 @@
 """The budget of a test run is in CPU seconds of a quiet machine: a busy machine fails no run."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -82,8 +83,8 @@ def test_processes_that_tell_their_use_are_not_counted_as_children_too(monkeypat
 
 def test_the_budget_of_make_test_is_no_larger_than_a_person_waits_for():
     line = next(line for line in MAKEFILE.read_text().splitlines() if line.startswith(cpu_time.BUDGET))
-    assert line.removeprefix(f"{cpu_time.BUDGET} ?= ").isdecimal()
-    assert int(line.split()[-1]) <= 330  # three minutes on two cores
+    in_memory, on_a_disk = map(int, re.findall(r"\d+", line))
+    assert in_memory <= on_a_disk <= 330  # three minutes on two cores
 
 
 def test_work_is_timed_once_in_many_tests(monkeypatch):
