@@ -65,14 +65,12 @@ def runtime_of(metrics, clock):
 
 
 @pytest.fixture
-def writer_of(cluster, world, clock, runtime_of):
-    """Makes the loop of claims before the cluster of the module, which is told what to carry out."""
+def lookups_of(world, clock):
+    """Makes the loop of live reads of a process."""
 
-    def make(leadership=None, recorder=None):
-        runtime = runtime_of(cluster, leadership)
-        runtime = dataclasses.replace(runtime, recorder=recorder or runtime.recorder)
+    def make(runtime):
         informers = ControllerInformers(runtime.client, clock=clock)
-        lookups = ClaimLookups(
+        return ClaimLookups(
             runtime,
             informers,
             claims=world,
@@ -80,6 +78,19 @@ def writer_of(cluster, world, clock, runtime_of):
             placements=PlacementReader(runtime, informers, cache=world),
             nodes=NodeReads(runtime, informers, claims=world),
         )
+
+    return make
+
+
+@pytest.fixture
+def writer_of(cluster, world, clock, runtime_of, lookups_of):
+    """Makes the loop of claims before the cluster of the module, which is told what to carry out."""
+
+    def make(leadership=None, recorder=None):
+        runtime = runtime_of(cluster, leadership)
+        runtime = dataclasses.replace(runtime, recorder=recorder or runtime.recorder)
+        informers = ControllerInformers(runtime.client, clock=clock)
+        lookups = lookups_of(runtime)
         claims = Claims(runtime, informers, cache=world, lookups=lookups, policy=REPLACE)
 
         async def apply(plan, *, view=None):

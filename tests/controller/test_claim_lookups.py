@@ -6,11 +6,8 @@ import dataclasses
 
 import pytest
 
-from controller.claim_lookups import ClaimLookups
 from controller.claims import WORKERS, Claims
 from controller.informers import ControllerInformers
-from controller.node_reads import NodeReads
-from controller.placement_reader import PlacementReader
 from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import LookUpNode, LookUpPod, LookUpWorkload
@@ -19,7 +16,6 @@ from dra.engine.claims.consumer_entries import LOOKUP_BATCH
 from dra.engine.claims.decide import decide
 from dra.engine.claims.view import EntryKind
 from dra.kube.errors import Unreachable
-from dra.requests.workload_reader import WorkloadReader
 from tests.controller.claim_writes import ALLOCATION, USES, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS
 from tests.controller.conftest import REPLACE
@@ -32,24 +28,6 @@ OF_A, OF_B = (LookUpPod(pod=(NAMESPACE, name), uid=uid(name)) for name in "ab")
 @pytest.fixture
 def cluster():
     return with_an_allocated_claim()
-
-
-@pytest.fixture
-def lookups_of(world, clock):
-    """Makes the loop of a process."""
-
-    def make(runtime):
-        informers = ControllerInformers(runtime.client, clock=clock)
-        return ClaimLookups(
-            runtime,
-            informers,
-            claims=world,
-            workloads=WorkloadReader(runtime.client, cache=world, rules={}, clock=clock),
-            placements=PlacementReader(runtime, informers, cache=world),
-            nodes=NodeReads(runtime, informers, claims=world),
-        )
-
-    return make
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@
 
 from tests.controller.conftest import (  # noqa: F401 - fixtures
     clock,
+    lookups_of,
     metrics,
     pytest_asyncio_loop_factories,
     runtime_of,
