@@ -35,7 +35,6 @@ PARTS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """Folders of each part, without the tests of the parts before it: a test that nobody has named is in the last one."""
 
-
 BY_LAST_RUN: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"})
 """Options of pytest that choose tests by the last run."""
 

@@ -169,12 +169,12 @@ class Scheduler:
         return list(json.loads(answer)["items"])
 
     def _bound(self, pod: Json, nodes: list[str]) -> bool:
-        found = self._ask("filter", {"Pod": pod, "NodeNames": nodes})
-        if not found["NodeNames"]:
+        filtered = self._ask("filter", {"Pod": pod, "NodeNames": nodes})
+        if not filtered["NodeNames"]:
             return False
-        scores = self._ask("prioritize", {"Pod": pod, "NodeNames": found["NodeNames"]})
+        scores = self._ask("prioritize", {"Pod": pod, "NodeNames": filtered["NodeNames"]})
         points = {each["Host"]: each["Score"] for each in scores}  # none without interest to the extender
-        best = max(found["NodeNames"], key=lambda node: points.get(node, 0))
+        best = max(filtered["NodeNames"], key=lambda node: points.get(node, 0))
         meta = pod["metadata"]
         call = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": best}
         return not self._ask("bind", call).get("Error")
